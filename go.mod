@@ -1,0 +1,3 @@
+module github.com/qless/qless-go
+
+go 1.25.0

@@ -1,0 +1,67 @@
+-- cancel: deletes jobs, whatever their state; completed ones are left alone.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid...
+-- Returns  the jids, existing or not
+-- Errors   Cancel() when a job depends on one of them and is not itself among them
+-- Cost     14 commands a job
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+-- @include "lib/events.lua"
+-- @include "lib/tags.lua"
+-- @include "lib/work.lua"
+-- @include "lib/failures.lua"
+
+if #ARGV < 2 then
+  reject('Cancel', 'Arg "jid" missing')
+end
+
+local named = {}
+for i = 2, #ARGV do
+  named[ARGV[i]] = true
+end
+for i = 2, #ARGV do
+  for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
+    if not named[dependent] then
+      reject('Cancel', 'Job is a dependency of one that is not to be canceled: ' .. ARGV[i] .. ' of ' .. dependent)
+    end
+  end
+end
+
+local function cancel(jid)
+  local key = job_key(jid)
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  if state == 'complete' then
+    return
+  end
+  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+  publish('log', message)
+  if worker and worker ~= '' then
+    call('zrem', worker_key(worker), jid)
+    publish('w:' .. worker, message)
+  end
+  if queue then
+    leave_queue(queue, jid)
+  end
+  for _, other in ipairs(call('smembers', key .. '-dependencies')) do
+    call('srem', job_key(other) .. '-dependents', jid)
+  end
+  if state == 'failed' then
+    forget_failure(jid, queue, failure)
+  end
+  for _, tag in ipairs(list_of(job[5] or nil)) do
+    remove_tag(jid, tag)
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+  publish_tracked('canceled', jid)
+end
+
+local jids = {}
+for i = 2, #ARGV do
+  cancel(ARGV[i])
+  jids[i - 1] = ARGV[i]
+end
+return jids

@@ -1,0 +1,30 @@
+-- config.get: one setting, or all of them.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [key]
+-- Returns  the value, nil when it has none; or JSON of all, with the defaults of those that are not set
+-- Errors   none
+-- Cost     1 command
+
+-- @include "lib/base.lua"
+
+local defaults = {
+  ['application'] = 'qless',
+  ['heartbeat'] = 60,
+  ['grace-period'] = 10,
+  ['stats-history'] = 30,
+  ['histogram-history'] = 7,
+  ['jobs-history-count'] = 50000,
+  ['jobs-history'] = 604800,
+}
+
+local key = ARGV[2]
+if key then
+  local value = call('hget', prefix .. 'config', key) or defaults[key]
+  return value and tostring(value)
+end
+local set = call('hgetall', prefix .. 'config')
+for i = 1, #set, 2 do
+  defaults[set[i]] = set[i + 1]
+end
+return cjson.encode(defaults)

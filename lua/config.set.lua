@@ -1,0 +1,19 @@
+-- config.set: changes a setting.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, key, value
+-- Returns  nil
+-- Errors   config.set()
+-- Cost     2 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/events.lua"
+
+local option = required('config.set', 'option', ARGV[2])
+local value = ARGV[3]
+if not value then
+  reject('config.set', 'Arg "value" missing')
+end
+publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+call('hset', prefix .. 'config', option, value)

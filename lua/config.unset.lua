@@ -1,0 +1,15 @@
+-- config.unset: gives a setting its default again.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, key
+-- Returns  nil
+-- Errors   config.unset()
+-- Cost     2 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/events.lua"
+
+local option = required('config.unset', 'option', ARGV[2])
+publish('log', cjson.encode({event = 'config_unset', option = option}))
+call('hdel', prefix .. 'config', option)

@@ -1,0 +1,13 @@
+-- get: one job.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  its JSON, or nil
+-- Errors   Job()
+-- Cost     4 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/jobs.lua"
+
+return find_job(required('Job', 'jid', ARGV[2]))

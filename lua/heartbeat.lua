@@ -1,0 +1,39 @@
+-- heartbeat: renews a worker's lock on its job for the queue's heartbeat.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, worker [, data]
+-- Returns  when the lock now ends: an integer (the job keeps the fraction)
+-- Errors   Heartbeat() when the job is not this worker's or not running
+-- Cost     6 commands
+
+-- @include "lib/clock.lua"
+-- @include "lib/check.lua"
+-- @include "lib/owner.lua"
+
+local jid = required('Job', 'jid', ARGV[2])
+local worker = required('Heartbeat', 'worker', ARGV[3])
+local data = ARGV[4]
+if data then
+  json('Heartbeat', 'data', data)
+end
+
+local key = job_key(jid)
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local queue = job[1]
+must_own('Heartbeat', jid, job[3], job[2], worker)
+
+local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+local expires = now + (tonumber(config[1] or config[2] or 60) or 60)
+local text = exact(expires)
+if data then
+  call('hset', key, 'expires', text, 'worker', worker, 'data', data)
+else
+  call('hset', key, 'expires', text, 'worker', worker)
+end
+if job[4] then
+  call('hdel', key, 'grace')
+end
+call('zadd', prefix .. 'workers', stamp, worker)
+call('zadd', worker_key(worker), text, jid)
+call('zadd', queue_key(queue, 'locks'), text, jid)
+return expires

@@ -1,0 +1,22 @@
+-- What every command starts from: the namespace and the names of keys.
+--
+-- KEYS[1]  the namespace prefix ("ql:" unless the caller chose another)
+
+local call = redis.call
+local prefix = KEYS[1]
+
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end

@@ -1,0 +1,57 @@
+-- Failure groups: who failed for the same reason, newest first.
+
+-- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/events.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/history.lua"
+
+-- Files a job under a group.
+local function add_failure(jid, group)
+  call('sadd', prefix .. 'failures', group)
+  call('lpush', prefix .. 'f:' .. group, jid)
+end
+
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    call('srem', prefix .. 'failures', group)
+  end
+end
+
+-- One failed job more today.
+local function tally_failure(queue)
+  tally(day_of(now), queue, 'failures', 1)
+  tally(day_of(now), queue, 'failed', 1)
+end
+
+-- One failed job less, in the statistics of the queue and the day of its failure.
+local function uncount_failure(queue, failure)
+  local at = tonumber(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+
+-- A failed job is moved or canceled. queue and failure are the fields of the job.
+local function forget_failure(jid, queue, failure)
+  local told = list_of(failure)
+  if told.group then
+    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    drop_empty_group(told.group)
+  end
+  uncount_failure(queue, told)
+end
+
+-- The fields of a job that make it failed.
+local function failure_json(group, message, when, worker)
+  return cjson.encode({group = group, message = message, when = when, worker = worker})
+end
+
+-- Fails a job that has no retries left; the queue is the one whose retries they were.
+local function fail_exhausted(jid, queue, group, failure)
+  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  add_failure(jid, group)
+  tally_failure(queue)
+  publish_tracked('failed', jid)
+end

@@ -1,0 +1,84 @@
+-- The history of a job: a list of JSON entries [when, what, {details}].
+
+-- @include "lib/base.lua"
+-- @include "lib/json.lua"
+
+-- An entry's text; details are JSON, or nil when there are none.
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+
+-- How many entries a job keeps. 0 or less: all of them.
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+
+-- Appends an entry. Beyond the cap the first entry and the newest are kept.
+-- The cap is read only when it could matter, unless the caller has it.
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length <= 2 then
+    return
+  end
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+
+-- Very old jobs keep their history in a field of the job: moves it to the list.
+-- text is that field, false when there is none.
+local function adopt_history(jid, text)
+  if not text then
+    return
+  end
+  local key = job_key(jid) .. '-history'
+  for _, stage in ipairs(list_of(text)) do
+    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
+    if stage.popped then
+      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
+    end
+    if stage.failed then
+      call('rpush', key, entry(stage.failed, 'failed'))
+    end
+    if stage.done then
+      call('rpush', key, entry(stage.done, 'done'))
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+
+-- The same entry as the object that clients read: {details, "when": , "what": }.
+-- Entries of the usual shape are rearranged as text.
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  return cjson.encode(object)
+end
+
+-- The whole history as a JSON array.
+local function history_json(jid)
+  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  return '[' .. table.concat(list, ',') .. ']'
+end

@@ -1,0 +1,62 @@
+-- Locks: a running job is its worker's until the lock's time; then the worker is warned once,
+-- has the grace period to answer, and at its end the job is handed to whoever asks.
+
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/history.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/work.lua"
+-- @include "lib/failures.lua"
+
+-- Warns the worker and gives it the grace period.
+local function warn(queue, jid, worker, grace, cap)
+  publish_tracked('stalled', jid)
+  record(jid, entry(now, 'timed-out'), cap)
+  call('hset', job_key(jid), 'grace', 1)
+  lock_lost(jid, worker)
+  call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
+  tally(day_of(now), queue, 'retries', 1)
+end
+
+-- Fails a job that was lost once more than it may be. own_queue is the queue the job names:
+-- a retry into another queue leaves it unchanged.
+local function fail_lost(queue, jid, worker, own_queue)
+  leave_queue(queue, jid)
+  local group = 'failed-retries-' .. own_queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  fail_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', group = group, worker = worker, message = message,
+  }))
+end
+
+-- Looks at the locks that have expired, at most limit; the jids to be handed out.
+local function take_expired(queue, limit, grace, cap)
+  local locks = queue_key(queue, 'locks')
+  local expired = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)
+  local taken = {}
+  for _, jid in ipairs(expired) do
+    local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
+    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, tonumber(job[3]) or 0
+    if not worker then
+      call('zrem', locks, jid)
+    else
+      adopt_history(jid, job[4])
+      call('zrem', worker_key(worker), jid)
+      if grace <= 0 or not warned then
+        warn(queue, jid, worker, grace, cap)
+      end
+      if grace <= 0 or warned then
+        remaining = math.floor(remaining) - 1
+        call('hset', job_key(jid), 'remaining', remaining)
+        call('hdel', job_key(jid), 'grace')
+        if remaining < 0 then
+          fail_lost(queue, jid, worker, job[5])
+        else
+          taken[#taken + 1] = jid
+        end
+      end
+    end
+  end
+  return taken
+end

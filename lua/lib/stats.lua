@@ -1,0 +1,109 @@
+-- Statistics by queue and day: how long jobs waited and ran (mean, variance, histogram),
+-- and how many were retried and failed. Variance is kept by Welford's method in vk.
+
+-- @include "lib/clock.lua"
+-- @include "lib/bulk.lua"
+
+-- Midnight of the day of a time.
+local function day_of(at)
+  return at - at % 86400
+end
+
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+
+-- Lets a day's statistics expire stats-history days after their day. Relative to the
+-- caller's clock, which need not be the server's.
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+
+-- Takes the histograms out of this queue's days that are older than histogram-history,
+-- as far as their summaries still live. Runs when a day has its first observation.
+local function prune_histograms(kind, day, queue)
+  local from = days_kept('histogram-history', 7)
+  local to = math.min(days_kept('stats-history', 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = stats_key(kind, day - 86400 * age, queue)
+    local buckets = {}
+    for _, field in ipairs(call('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      each_slice('hdel', key, buckets)
+    end
+  end
+end
+
+-- The histogram's bucket of a duration: by seconds, minutes, hours, then days.
+local function bucket(seconds)
+  if seconds < 60 then
+    return 's' .. math.floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. math.floor(seconds / 60)
+  elseif seconds < 86400 then
+    return 'h' .. math.floor(seconds / 3600)
+  end
+  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+end
+
+-- Adds durations, at most a few hundred, to the day's "wait" or "run" of a queue:
+-- one read and one write however many there are.
+local function observe(kind, queue, durations)
+  local day = day_of(now)
+  local key = stats_key(kind, day, queue)
+  local fields = {'total', 'mean', 'vk'}
+  local seen = {}
+  for i = 1, #durations do
+    local name = bucket(durations[i])
+    if seen[name] then
+      seen[name] = seen[name] + 1
+    else
+      seen[name] = 1
+      fields[#fields + 1] = name
+    end
+  end
+  local values = call('hmget', key, unpack(fields))
+  local total = tonumber(values[1]) or 0
+  local mean = tonumber(values[2]) or 0
+  local vk = tonumber(values[3]) or 0
+  local fresh = total == 0
+  for i = 1, #durations do
+    local value = durations[i]
+    total = total + 1
+    if total == 1 then
+      mean = value
+      vk = 0
+    else
+      local before = mean
+      mean = mean + (value - mean) / total
+      vk = vk + (value - mean) * (value - before)
+    end
+  end
+  local update = {'total', total, 'mean', mean, 'vk', vk}
+  for i = 4, #fields do
+    update[#update + 1] = fields[i]
+    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+  end
+  call('hset', key, unpack(update))
+  if fresh then
+    expire_stats(key, day)
+    prune_histograms(kind, day, queue)
+  end
+end
+
+-- Counts retries, failures and failed jobs of a day.
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end

@@ -1,0 +1,24 @@
+-- A queue's waiting jobs, highest score first: priority, then age.
+
+-- @include "lib/clock.lua"
+
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+
+-- Takes a job out of wherever its queue holds it.
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
+end
+
+-- Keeps the order in which queues were first seen.
+local function know_queue(queue)
+  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+end

@@ -1,0 +1,12 @@
+-- multiget: several jobs.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid...
+-- Returns  a JSON array of those that exist
+-- Errors   none
+-- Cost     4 commands a job
+
+-- @include "lib/base.lua"
+-- @include "lib/jobs.lua"
+
+return find_jobs(ARGV, 2)

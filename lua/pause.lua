@@ -1,0 +1,15 @@
+-- pause: queues give no jobs until they are unpaused.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  nil
+-- Errors   Pause() when none is named
+-- Cost     1 command for each
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+required('Pause', 'queue', ARGV[2])
+for i = 2, #ARGV do
+  call('sadd', prefix .. 'paused_queues', ARGV[i])
+end

@@ -1,0 +1,22 @@
+-- priority: changes a job's priority, and its place when it waits.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, n
+-- Returns  n
+-- Errors   Priority() when there is no such job
+-- Cost     4 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+local jid = required('Job', 'jid', ARGV[2])
+local priority = number('Priority', 'priority', ARGV[3])
+local queue = call('hget', job_key(jid), 'queue')
+if not queue then
+  reject('Priority', 'Job does not exist: ' .. jid)
+end
+if queue ~= '' then
+  call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
+end
+call('hset', job_key(jid), 'priority', priority)
+return priority

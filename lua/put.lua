@@ -1,0 +1,11 @@
+-- put: creates a job in a queue, or moves the one that has this jid there.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json
+-- Returns  the jid
+-- Errors   Queue(), Put(); nothing is written then
+-- Cost     a new job: 7 commands, 3 more for each tag or dependency
+
+-- @include "lib/put.lua"
+
+return put_arguments()

@@ -1,0 +1,15 @@
+-- queue.forget: takes queues off the list of known queues; their jobs stay.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  nil
+-- Errors   Queue.forget() when none is named
+-- Cost     1 command for each
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+required('Queue.forget', 'queue', ARGV[2])
+for i = 2, #ARGV do
+  call('zrem', prefix .. 'queues', ARGV[i])
+end

@@ -1,0 +1,21 @@
+-- recur.untag: takes tags from a recurring job.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, tag...
+-- Returns  JSON of the recurring job's tags
+-- Errors   Untag() when there is no such job
+-- Cost     2 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
+
+local jid = required('Recurring', 'jid', ARGV[2])
+local tags = call('hget', recur_key(jid), 'tags')
+if not tags then
+  reject('Untag', 'Job does not exist: ' .. jid)
+end
+local text = array(without_tags(list_of(tags), ARGV, 3))
+call('hset', recur_key(jid), 'tags', text)
+return text

@@ -1,0 +1,14 @@
+-- requeue: put, for a job that must exist.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then the pairs of put
+-- Returns  the jid
+-- Errors   Requeue() when there is no such job, else those of put
+-- Cost     put and one command
+
+-- @include "lib/put.lua"
+
+if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
+  reject('Requeue', 'Job does not exist: ' .. ARGV[4])
+end
+return put_arguments()

@@ -1,0 +1,50 @@
+-- stats: a queue's statistics of one day.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, date (any time of that day)
+-- Returns  JSON {retries, failed, failures, wait, run}; wait and run are
+--          {count, mean, std, histogram}, the histogram having 60 seconds, 59 minutes, 23 hours and 6 days
+-- Errors   Stats()
+-- Cost     3 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/stats.lua"
+
+local queue = required('Queue', 'queue', ARGV[2])
+local day = day_of(number('Stats', 'date', ARGV[3]))
+
+local fields = {'total', 'mean', 'vk'}
+local function add_buckets(unit, first, last)
+  for i = first, last do
+    fields[#fields + 1] = unit .. i
+  end
+end
+add_buckets('s', 0, 59)
+add_buckets('m', 1, 59)
+add_buckets('h', 1, 23)
+add_buckets('d', 1, 6)
+
+local function summary(kind)
+  local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
+  local count = tonumber(values[1]) or 0
+  local std = 0
+  if count > 1 then
+    std = math.sqrt(math.max(tonumber(values[3]) or 0, 0) / (count - 1))
+  end
+  local histogram = {}
+  for i = 4, #fields do
+    histogram[i - 3] = tonumber(values[i]) or 0
+  end
+  return {count = count, mean = tonumber(values[2]) or 0, std = std, histogram = histogram}
+end
+
+local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
+return cjson.encode({
+  retries = tonumber(counts[1]) or 0,
+  failed = tonumber(counts[2]) or 0,
+  failures = tonumber(counts[3]) or 0,
+  wait = summary('wait'),
+  run = summary('run'),
+})

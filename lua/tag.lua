@@ -1,0 +1,56 @@
+-- tag: gives tags to a job or takes them, lists the jobs of a tag, or the most used tags.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count / 'top', offset, count
+-- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
+--          top: JSON of the tags that two or more jobs have, most first
+-- Errors   Tag()
+-- Cost     2 commands, 2 for each tag
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
+
+local action = ARGV[2]
+if not action then
+  reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
+end
+
+if action == 'add' or action == 'remove' then
+  local jid = required('Tag', 'jid', ARGV[3])
+  local stored = call('hget', job_key(jid), 'tags')
+  if not stored then
+    reject('Tag', 'Job does not exist: ' .. jid)
+  end
+  local tags = list_of(stored)
+  if action == 'add' then
+    local known = #tags
+    tags = with_tags(tags, ARGV, 4)
+    for i = known + 1, #tags do
+      add_tag(jid, tags[i])
+    end
+  else
+    tags = without_tags(tags, ARGV, 4)
+    for i = 4, #ARGV do
+      remove_tag(jid, ARGV[i])
+    end
+  end
+  local text = array(tags)
+  call('hset', job_key(jid), 'tags', text)
+  return text
+elseif action == 'get' then
+  local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
+  local offset = whole('Tag', 'offset', ARGV[4] or 0)
+  local count = whole('Tag', 'count', ARGV[5] or 25)
+  local jids = {}
+  if count > 0 then
+    jids = call('zrange', key, offset, offset + count - 1)
+  end
+  return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
+elseif action == 'top' then
+  local offset = whole('Tag', 'offset', ARGV[3] or 0)
+  local count = whole('Tag', 'count', ARGV[4] or 25)
+  return array(call('zrevrangebyscore', prefix .. 'tags', '+inf', 2, 'LIMIT', offset, count))
+end
+reject('Tag', 'First argument must be "add", "remove", "get" or "top"')

@@ -1,0 +1,36 @@
+-- timeout: takes running jobs from their workers at once, to be popped before all others.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid...
+-- Returns  nil
+-- Errors   Timeout() when one of them does not run; none is touched then
+-- Cost     7 commands a job
+
+-- @include "lib/clock.lua"
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+-- @include "lib/events.lua"
+-- @include "lib/history.lua"
+-- @include "lib/work.lua"
+
+local running = {}
+for i = 2, #ARGV do
+  local jid = ARGV[i]
+  local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
+  if not job[2] then
+    reject('Timeout', 'Job does not exist: ' .. jid)
+  elseif job[2] ~= 'running' then
+    reject('Timeout', 'Job is not currently running: ' .. job[2])
+  end
+  running[jid] = job
+end
+
+for jid, job in pairs(running) do
+  local queue, worker = job[1], job[3]
+  adopt_history(jid, job[4])
+  record(jid, entry(now, 'timed-out'))
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zadd', queue_key(queue, 'work'), '+inf', jid)
+  call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
+  lock_lost(jid, worker)
+end

@@ -1,0 +1,42 @@
+-- track: starts or ends watching a job, or tells which ones are watched.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, none, or: 'track' or 'untrack', jid
+-- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
+--          else 1 when that changed something, 0 when not
+-- Errors   Track() when there is no such job
+-- Cost     2 commands; none: 4 for each tracked job
+
+-- @include "lib/clock.lua"
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+-- @include "lib/jobs.lua"
+-- @include "lib/events.lua"
+
+local tracked = prefix .. 'tracked'
+if not ARGV[2] then
+  local found, expired = {}, {}
+  for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
+    local job = read_job(jid)
+    if job[1] then
+      found[#found + 1] = job_json(job, true)
+    else
+      expired[#expired + 1] = jid
+    end
+  end
+  return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
+end
+
+local action = string.lower(ARGV[2])
+local jid = required('Track', 'jid', ARGV[3])
+if call('exists', job_key(jid)) == 0 then
+  reject('Track', 'Job does not exist: ' .. jid)
+end
+if action == 'track' then
+  publish('track', jid)
+  return tostring(call('zadd', tracked, stamp, jid))
+elseif action == 'untrack' then
+  publish('untrack', jid)
+  return tostring(call('zrem', tracked, jid))
+end
+reject('Track', 'Unknown action "' .. ARGV[2] .. '"')

@@ -1,0 +1,18 @@
+-- unrecur: ends a recurring job; the jobs that it has put stay.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  1, existing or not
+-- Errors   Recurring()
+-- Cost     3 commands
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+local jid = required('Recurring', 'jid', ARGV[2])
+local queue = call('hget', recur_key(jid), 'queue')
+if queue then
+  call('zrem', queue_key(queue, 'recur'), jid)
+  call('del', recur_key(jid))
+end
+return true

@@ -1,0 +1,15 @@
+-- worker.deregister: takes workers off the list of known workers; their locks stay.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker...
+-- Returns  nil
+-- Errors   Worker.deregister() when none is named
+-- Cost     1 command for each
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+required('Worker.deregister', 'worker', ARGV[2])
+for i = 2, #ARGV do
+  call('zrem', prefix .. 'workers', ARGV[i])
+end

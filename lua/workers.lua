@@ -1,0 +1,42 @@
+-- workers: the workers seen lately and how many jobs each holds, or the jobs of one.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [worker]
+-- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
+--          of one: {jobs, stalled} as jids
+-- Errors   none
+-- Cost     2 commands, 2 for each worker; forgets at most 1000 that were not seen for max-worker-age
+
+-- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/bulk.lua"
+
+-- The end of time, for locks: 100 days from now.
+local far = exact(now + 8640000)
+
+local function forget_old()
+  local age = tonumber(call('hget', prefix .. 'config', 'max-worker-age') or 86400) or 86400
+  local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
+  for _, worker in ipairs(old) do
+    call('del', worker_key(worker))
+  end
+  each_slice('zrem', prefix .. 'workers', old)
+end
+
+forget_old()
+local worker = ARGV[2]
+if worker then
+  local key = worker_key(worker)
+  return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) ..
+    ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+end
+local all = call('zrevrange', prefix .. 'workers', 0, -1)
+for i = 1, #all do
+  local key = worker_key(all[i])
+  all[i] = cjson.encode({
+    name = all[i],
+    jobs = call('zcount', key, stamp, far),
+    stalled = call('zcount', key, 0, stamp),
+  })
+end
+return '[' .. table.concat(all, ',') .. ']'
