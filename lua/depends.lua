@@ -13,8 +13,10 @@
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
-if state ~= 'depends' then
-  reject('Depends', 'Job is not in the depends state: ' .. tostring(state))
+if not state then
+  reject('Depends', 'Job does not exist: ' .. jid)
+elseif state ~= 'depends' then
+  reject('Depends', 'Job is not in the depends state: ' .. state)
 end
 
 if action == 'on' then
