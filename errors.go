@@ -1,0 +1,175 @@
+package qless
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Code says what kind of error an [Error] is, for programs that turn errors into
+// something else, such as another protocol's replies.
+type Code string
+
+// The codes of errors. Each has a sentinel of the same name for [errors.Is].
+const (
+	CodeHasDependents Code = "has dependents"
+	CodeInvalid       Code = "invalid"
+	CodeLockLost      Code = "lock lost"
+	CodeNotDepending  Code = "not depending"
+	CodeNotFound      Code = "not found"
+	CodeNotRunning    Code = "not running"
+	CodeServer        Code = "server"
+	CodeUnavailable   Code = "unavailable"
+	CodeWrongQueue    Code = "wrong queue"
+)
+
+// Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost).
+var (
+	// ErrHasDependents means that a job can't be canceled, because another job that is not
+	// to be canceled depends on it.
+	ErrHasDependents = &Error{Code: CodeHasDependents, Message: "another job depends on it"}
+
+	// ErrInvalid means that an argument can't be used. Nothing was changed.
+	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
+
+	// ErrLockLost means that the job was handed to another worker.
+	ErrLockLost = &Error{Code: CodeLockLost, Message: "the job belongs to another worker"}
+
+	// ErrNotDepending means that the job waits for no other job, so that its dependencies
+	// can't be changed.
+	ErrNotDepending = &Error{Code: CodeNotDepending, Message: "the job does not wait for others"}
+
+	// ErrNotFound means that there is no such job.
+	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
+
+	// ErrNotRunning means that no worker has the job: it is waiting, failed, complete, or
+	// was timed out.
+	ErrNotRunning = &Error{Code: CodeNotRunning, Message: "the job is not running"}
+
+	// ErrServer means that the server refused the command, for instance because it is out
+	// of memory or the user may not run it.
+	ErrServer = &Error{Code: CodeServer, Message: "the server refused"}
+
+	// ErrUnavailable means that the server could not be reached, or did not answer. What was
+	// asked for may have been done nevertheless.
+	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
+
+	// ErrWrongQueue means that the job runs in another queue than the one named.
+	ErrWrongQueue = &Error{Code: CodeWrongQueue, Message: "the job runs in another queue"}
+)
+
+// Error is what every function of this package returns when it fails. Compare it with the
+// sentinels by [errors.Is], or take it apart with [errors.As].
+type Error struct {
+	// Op is the qless command that failed, such as "complete".
+	Op string
+
+	// Code is the kind of error.
+	Code Code
+
+	// JID is the job that it is about, empty when it is about none or several.
+	JID string
+
+	// Message says what is wrong.
+	Message string
+
+	// Err is the error beneath, such as a network error; nil when the script found the error.
+	Err error
+}
+
+// Error returns the operation, the job and the message.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("qless: ")
+	if e.Op != "" {
+		b.WriteString(e.Op)
+		if e.JID != "" {
+			b.WriteString(" " + e.JID)
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Message)
+	return b.String()
+}
+
+// Unwrap returns the error beneath.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the sentinel of e's code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && t.Op == "" && t.JID == ""
+}
+
+// invalid returns the error for an argument that can't be used.
+func invalid(op, jid, format string, args ...any) *Error {
+	return &Error{Op: op, Code: CodeInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
+}
+
+// scriptError finds the message that a script raised, "Area(): message", in the text that
+// the server made of it:
+//
+//	ERR user_script:12: Put(): message script: SHA, on @user_script:12.    Redis 7 and later
+//	ERR Error running script (call to f_SHA): @user_script:12: user_script:12: Put(): message
+//	<string>:12: Put(): message stack traceback: ...                       miniredis
+var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.*?)` +
+	`(?: script: [0-9a-f]{40}, on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
+
+// codesByMessage says what a script's message means, by the words that it begins with.
+var codesByMessage = []struct {
+	prefix string
+	code   Code
+}{
+	{"Job does not exist", CodeNotFound},
+	{"Job is not currently running", CodeNotRunning},
+	{"Job has been handed out to another worker", CodeLockLost},
+	{"Job is running in another queue", CodeWrongQueue},
+	{"Job is not in the depends state", CodeNotDepending},
+	{"Job is a dependency of one that is not to be canceled", CodeHasDependents},
+}
+
+// wrap turns what a command returned into an [Error].
+func wrap(op, jid string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var already *Error
+	if errors.As(err, &already) {
+		return err
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return &Error{Op: op, Code: CodeUnavailable, JID: jid, Message: err.Error(), Err: err}
+	}
+	m := scriptError.FindStringSubmatch(err.Error())
+	if m == nil {
+		code := CodeServer
+		if neverRan(err) {
+			code = CodeUnavailable
+		}
+		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
+	}
+	code := CodeInvalid
+	for _, known := range codesByMessage {
+		if strings.HasPrefix(m[1], known.prefix) {
+			code = known.code
+			break
+		}
+	}
+	return &Error{Op: op, Code: code, JID: jid, Message: m[1], Err: err}
+}
+
+// neverRan reports whether the command surely did not run, for want of a connection or of a
+// server that takes commands, so that it may be sent again without running twice.
+func neverRan(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
+		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
+}

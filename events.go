@@ -1,0 +1,213 @@
+package qless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An EventKind says what happened.
+type EventKind string
+
+// What happens to any job. These come from every client of the namespace.
+const (
+	EventAdvanced    EventKind = "advanced"     // completed, and put into its next queue
+	EventCanceled    EventKind = "canceled"     // deleted
+	EventCompleted   EventKind = "completed"    // completed for good
+	EventConfigSet   EventKind = "config_set"   // a setting was changed
+	EventConfigUnset EventKind = "config_unset" // a setting has its default again
+	EventFailed      EventKind = "failed"       // failed by its worker, or lost once too often
+	EventLockLost    EventKind = "lock_lost"    // taken from its worker
+	EventPut         EventKind = "put"          // put into a queue
+)
+
+// What happens to tracked jobs besides.
+const (
+	EventPopped  EventKind = "popped"
+	EventStalled EventKind = "stalled" // its worker let the lock end
+	EventTrack   EventKind = "track"   // it is being watched from now on
+	EventUntrack EventKind = "untrack" // it is not watched any more
+)
+
+// EventGap means that events may have been lost: the connection broke, and is now restored.
+// Whoever keeps a picture by events should read it anew.
+const EventGap EventKind = "gap"
+
+// An Event is something that happened in a namespace. The fields that a kind does not have
+// are empty.
+type Event struct {
+	Kind    EventKind
+	Tracked bool   // it was told because the job is tracked
+	JID     string // the job
+	Queue   string // where it was, or was put
+	To      string // where it went, for advanced
+	Worker  string // who lost or failed it
+	Group   string // the failure group
+	Message string // why it failed
+	Option  string // the setting
+	Value   string // what it was set to
+}
+
+// eventsBuffer is how many events wait for a slow reader before the connection does.
+const eventsBuffer = 256
+
+// keepAlive is how long a silent connection is trusted before it is asked for a sign of
+// life.
+const keepAlive = 15 * time.Second
+
+// Events is a subscription to what happens in a namespace. It restores its connection by
+// itself, and then says so by an [EventGap].
+type Events struct {
+	client *Client
+	events chan Event
+	pubsub *redis.PubSub
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Events subscribes to what happens to every job, and to the tracked ones. What happens
+// after the call has returned is told. The subscription ends with the context, or by
+// [Events.Close].
+//
+// A reader that falls behind by far is cut off by the server; it then finds an [EventGap].
+func (c *Client) Events(ctx context.Context) (*Events, error) {
+	return c.subscribe(ctx, c.eventChannels())
+}
+
+// eventChannels returns the channels that Events listens to.
+func (c *Client) eventChannels() []string {
+	kinds := []EventKind{
+		"log", EventCanceled, EventCompleted, EventFailed, EventPopped, EventPut, EventStalled,
+		EventTrack, EventUntrack,
+	}
+	channels := make([]string, len(kinds))
+	for i, kind := range kinds {
+		channels[i] = c.runner.prefix + string(kind)
+	}
+	return channels
+}
+
+func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	e := &Events{
+		client: c,
+		events: make(chan Event, eventsBuffer),
+		pubsub: c.rdb.Subscribe(ctx, channels...),
+		cancel: cancel,
+	}
+	for range channels {
+		if _, err := e.pubsub.Receive(ctx); err != nil {
+			cancel()
+			_ = e.pubsub.Close()
+			return nil, wrap("subscribe", "", err)
+		}
+	}
+	e.done.Go(func() { e.receive(ctx) })
+	return e, nil
+}
+
+// C returns the channel of the events. It is closed when the subscription ends.
+func (e *Events) C() <-chan Event { return e.events }
+
+// Close ends the subscription and waits until it has ended. It may be called twice.
+func (e *Events) Close() error {
+	e.cancel()
+	err := e.pubsub.Close()
+	e.done.Wait()
+	if errors.Is(err, redis.ErrClosed) {
+		return nil
+	}
+	return wrap("subscribe", "", err)
+}
+
+// receive passes on what the server says, until the context ends.
+func (e *Events) receive(ctx context.Context) {
+	defer close(e.events)
+	defer func() { _ = e.pubsub.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() })
+	defer stop()
+
+	lost, asked, failures := false, false, 0
+	for ctx.Err() == nil {
+		message, err := e.pubsub.ReceiveTimeout(ctx, keepAlive)
+		if err != nil {
+			if isTimeout(err) && !asked {
+				asked = e.pubsub.Ping(ctx) == nil
+				continue
+			}
+			if errors.Is(err, redis.ErrClosed) && ctx.Err() != nil {
+				return
+			}
+			if !lost {
+				e.client.logger.Warn("qless: the subscription to events broke", "error", err)
+			}
+			lost, asked, failures = true, false, failures+1
+			if !pause(ctx, min(failures, 7)) {
+				return
+			}
+			continue
+		}
+		asked, failures = false, 0
+		switch m := message.(type) {
+		case *redis.Subscription:
+			if lost {
+				lost = false
+				e.send(ctx, Event{Kind: EventGap})
+			}
+		case *redis.Message:
+			e.send(ctx, e.client.decodeEvent(m.Channel, m.Payload))
+		}
+	}
+}
+
+func (e *Events) send(ctx context.Context, event Event) {
+	select {
+	case e.events <- event:
+	case <-ctx.Done():
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// decodeEvent reads what was published. A message of a tracked job is its jid; one of the
+// log, or of a worker, is JSON.
+func (c *Client) decodeEvent(channel, payload string) Event {
+	kind := EventKind(strings.TrimPrefix(channel, c.runner.prefix))
+	if kind != "log" && !strings.HasPrefix(string(kind), "w:") {
+		return Event{Kind: kind, Tracked: true, JID: payload}
+	}
+	var told struct {
+		Event   text `json:"event"`
+		JID     text `json:"jid"`
+		Queue   text `json:"queue"`
+		To      text `json:"to"`
+		Worker  text `json:"worker"`
+		Group   text `json:"group"`
+		Message text `json:"message"`
+		Option  text `json:"option"`
+		Value   text `json:"value"`
+	}
+	if err := json.Unmarshal([]byte(payload), &told); err != nil {
+		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
+	}
+	return Event{
+		Kind:    EventKind(told.Event),
+		JID:     string(told.JID),
+		Queue:   string(told.Queue),
+		To:      string(told.To),
+		Worker:  string(told.Worker),
+		Group:   string(told.Group),
+		Message: string(told.Message),
+		Option:  string(told.Option),
+		Value:   string(told.Value),
+	}
+}

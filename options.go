@@ -1,0 +1,186 @@
+package qless
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// Options of single calls. An option's type says which calls take it: [Delay] goes with
+// put, complete and retry, [Backlog] with recur only.
+type (
+	// A PutOption changes one [Queue.Put] or [Job.Move].
+	PutOption interface{ applyPut(*callOptions) }
+
+	// A CompleteOption changes one [Job.Complete].
+	CompleteOption interface{ applyComplete(*callOptions) }
+
+	// A RetryOption changes one [Job.Retry].
+	RetryOption interface{ applyRetry(*callOptions) }
+
+	// A RecurOption changes one [Queue.Recur].
+	RecurOption interface{ applyRecur(*callOptions) }
+)
+
+// callOptions holds what the options of any call can say; nil and zero mean unsaid.
+type callOptions struct {
+	jid      string
+	priority *int
+	retries  *int
+	tags     []string
+	tagged   bool
+	delay    *time.Duration
+	depends  []string
+	next     string
+	backlog  *int
+	offset   time.Duration
+	group    string
+	message  string
+}
+
+// A JobOption goes with put and recur.
+type JobOption func(*callOptions)
+
+func (o JobOption) applyPut(c *callOptions)   { o(c) }
+func (o JobOption) applyRecur(c *callOptions) { o(c) }
+
+// JID sets the id of the job. Defaults to a new random one. A put whose jid exists moves
+// that job.
+func JID(jid string) JobOption {
+	return func(c *callOptions) { c.jid = jid }
+}
+
+// Priority sets the priority: higher ones are popped first. Defaults to 0, or to what the
+// job had.
+func Priority(priority int) JobOption {
+	return func(c *callOptions) { c.priority = &priority }
+}
+
+// Retries sets how often a job may be retried, or lost by its worker, before it fails.
+// Defaults to 5, or to what the job had.
+func Retries(retries int) JobOption {
+	return func(c *callOptions) { c.retries = &retries }
+}
+
+// Tags sets the tags of a job. Defaults to none, or to what the job had; Tags() with no tag
+// takes them away.
+func Tags(tags ...string) JobOption {
+	return func(c *callOptions) { c.tags, c.tagged = tags, true }
+}
+
+// A DelayOption goes with put, complete and retry.
+type DelayOption time.Duration
+
+func (o DelayOption) applyPut(c *callOptions)      { c.delay = (*time.Duration)(&o) }
+func (o DelayOption) applyComplete(c *callOptions) { c.delay = (*time.Duration)(&o) }
+func (o DelayOption) applyRetry(c *callOptions)    { c.delay = (*time.Duration)(&o) }
+
+// Delay keeps a job from being popped for a time. Defaults to 0.
+func Delay(delay time.Duration) DelayOption { return DelayOption(delay) }
+
+// A DependsOption goes with put and complete.
+type DependsOption []string
+
+func (o DependsOption) applyPut(c *callOptions)      { c.depends = append(c.depends, o...) }
+func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depends, o...) }
+
+// DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
+// complete already are not waited for.
+func DependsOn(jids ...string) DependsOption { return jids }
+
+// A NextOption goes with complete.
+type NextOption string
+
+func (o NextOption) applyComplete(c *callOptions) { c.next = string(o) }
+
+// NextQueue makes a completed job go on to another queue, as the same job with fresh
+// retries. Delay and DependsOn say when it may run there.
+func NextQueue(name string) NextOption { return NextOption(name) }
+
+// A FailureOption goes with retry.
+type FailureOption struct{ group, message string }
+
+func (o FailureOption) applyRetry(c *callOptions) { c.group, c.message = o.group, o.message }
+
+// Because records why a job is retried. The group is the one that the job fails in when
+// this was its last retry; it defaults to failed-retries-<queue>.
+func Because(group, message string) FailureOption { return FailureOption{group, message} }
+
+// An IntervalOption goes with recur.
+type IntervalOption func(*callOptions)
+
+func (o IntervalOption) applyRecur(c *callOptions) { o(c) }
+
+// Backlog caps how many missed jobs of a recurring job are put at once when nobody popped
+// its queue for a while. Defaults to 0: all of them.
+func Backlog(jobs int) IntervalOption {
+	return func(c *callOptions) { c.backlog = &jobs }
+}
+
+// Offset sets how long the first job of a recurring job waits. Defaults to 0: it is put at
+// once, when the queue is next popped.
+func Offset(offset time.Duration) IntervalOption {
+	return func(c *callOptions) { c.offset = offset }
+}
+
+// check errors unless all that the options say can be used.
+func (c *callOptions) check(op string) error {
+	switch {
+	case c.delay != nil && *c.delay < 0:
+		return invalid(op, c.jid, "the delay %v is negative", *c.delay)
+	case c.offset < 0:
+		return invalid(op, c.jid, "the offset %v is negative", c.offset)
+	case c.retries != nil && *c.retries < 0:
+		return invalid(op, c.jid, "the retries %d are negative", *c.retries)
+	case c.backlog != nil && *c.backlog < 0:
+		return invalid(op, c.jid, "the backlog %d is negative", *c.backlog)
+	}
+	for _, tag := range c.tags {
+		if err := checkName(op, "tag", tag); err != nil {
+			return err
+		}
+	}
+	for _, jid := range c.depends {
+		if err := checkName(op, "jid of a dependency", jid); err != nil {
+			return err
+		}
+		if jid == c.jid {
+			return invalid(op, c.jid, "the job depends on itself")
+		}
+	}
+	return nil
+}
+
+// delayText returns the delay in seconds, "0" when there is none.
+func (c *callOptions) delayText() string {
+	if c.delay == nil {
+		return "0"
+	}
+	return formatSeconds(*c.delay)
+}
+
+// appendJob appends the pairs of arguments that put and recur share.
+func (c *callOptions) appendJob(args []any) []any {
+	if c.priority != nil {
+		args = append(args, "priority", strconv.Itoa(*c.priority))
+	}
+	if c.tagged {
+		args = append(args, "tags", jsonList(c.tags))
+	}
+	if c.retries != nil {
+		args = append(args, "retries", strconv.Itoa(*c.retries))
+	}
+	return args
+}
+
+// jsonList writes names as a JSON array.
+func jsonList(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return string(text)
+}

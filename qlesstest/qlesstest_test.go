@@ -1,0 +1,61 @@
+package qlesstest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+func TestClockMovesDelays(t *testing.T) {
+	server := qlesstest.New(t)
+	queue := server.Client().Queue("mail")
+	_, err := queue.Put(t.Context(), "Welcome", nil, qless.Delay(time.Hour))
+	require.NoError(t, err)
+
+	jobs, err := queue.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, jobs, "the delay is not over")
+
+	server.Clock().Advance(time.Hour)
+	jobs, err = queue.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.Equal(t, "Welcome", jobs[0].Klass)
+	require.NoError(t, jobs[0].Complete(t.Context()))
+}
+
+func TestJobsKeepTheirOrder(t *testing.T) {
+	queue := qlesstest.New(t).Client().Queue("q")
+	var put, popped []string
+	for range 10 {
+		jid, err := queue.Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		put = append(put, jid)
+	}
+	jobs, err := queue.Pop(t.Context(), 10)
+	require.NoError(t, err)
+	for _, job := range jobs {
+		popped = append(popped, job.JID)
+	}
+	require.Equal(t, put, popped)
+}
+
+func TestStartForPrograms(t *testing.T) {
+	server, err := qlesstest.Start(qless.WithNamespace("{x}:ql:"))
+	require.NoError(t, err)
+	defer server.Close()
+	require.Nil(t, server.Clock())
+
+	client, err := qless.Dial(t.Context(), "redis://"+server.Addr(), qless.WithNamespace("{x}:ql:"))
+	require.NoError(t, err)
+	defer client.Close()
+	jid, err := client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	job, err := server.Client().Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), job.History[0].When, time.Minute)
+}

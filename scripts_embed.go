@@ -1,0 +1,216 @@
+package qless
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/luasrc"
+)
+
+//go:generate go run ./internal/cmd/luabundle -dropin lua/qless.lua
+
+//go:embed lua/*.lua lua/lib/*.lua
+var luaFiles embed.FS
+
+// DropIn returns the script that clients of other languages load in place of their own
+// qless.lua, to run on today's servers and to share queues with this package. It holds
+// every command: EVALSHA sha 0 COMMAND NOW ARG...
+func DropIn() string {
+	text, err := luaFiles.ReadFile("lua/" + luasrc.DropInName)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+// A script is one command as the server knows it.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+// scripts has every command by name, flattened from the embedded sources once.
+var scripts = sync.OnceValue(func() map[string]*script {
+	sources, err := fs.Sub(luaFiles, "lua")
+	if err != nil {
+		panic(err) // the sources are embedded, and the tests flatten all of them
+	}
+	names, err := luasrc.Commands(sources)
+	if err != nil {
+		panic(err)
+	}
+	all := make(map[string]*script, len(names))
+	for _, name := range names {
+		text, err := luasrc.Flatten(sources, name)
+		if err != nil {
+			panic(err)
+		}
+		sum := sha1.Sum([]byte(text))
+		all[name] = &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	}
+	return all
+})
+
+// repeatable lists the commands that may be sent again when a connection breaks before
+// their answer came: run twice, they do what they do once. Any other command is sent once,
+// and the caller learns that its outcome is unknown: a pop run twice would strand the jobs
+// of the first until their locks end.
+var repeatable = map[string]bool{
+	"config.get": true, "config.set": true, "config.unset": true, "failed": true, "get": true,
+	"heartbeat": true, "jobs": true, "length": true, "multiget": true, "pause": true, "peek": true,
+	"priority": true, "queue.forget": true, "queues": true, "recur.get": true, "recur.tag": true,
+	"recur.untag": true, "stats": true, "tag": true, "track": true, "unpause": true, "unrecur": true,
+	"worker.deregister": true, "workers": true,
+}
+
+// A call is one run of a script: a go-redis command that knows whether it may be repeated.
+type call struct {
+	*redis.Cmd
+	script *script
+	once   bool
+}
+
+// NoRetry keeps go-redis from sending the command again.
+func (c *call) NoRetry() bool { return c.once }
+
+// A runner runs scripts for one namespace.
+type runner struct {
+	rdb    redis.UniversalClient
+	prefix string
+	clock  func() time.Time // nil for the server's
+}
+
+// newCall makes the call of a command: by the script's digest, or with its whole text.
+func (r *runner) newCall(ctx context.Context, s *script, whole bool, args []any) *call {
+	now := ""
+	if r.clock != nil {
+		now = formatTime(r.clock())
+	}
+	line := make([]any, 0, 5+len(args))
+	if whole {
+		line = append(line, "eval", s.text)
+	} else {
+		line = append(line, "evalsha", s.sha)
+	}
+	line = append(line, 1, r.prefix, now)
+	line = append(line, args...)
+	return &call{Cmd: redis.NewCmd(ctx, line...), script: s, once: !repeatable[s.name]}
+}
+
+// sendAttempts bounds how often a command is sent that surely did not run.
+const sendAttempts = 4
+
+// run runs a command and returns the server's reply, nil for none. A server that does not
+// know the script is given its text.
+func (r *runner) run(ctx context.Context, name string, args ...any) (any, error) {
+	s := scripts()[name]
+	for attempt := 1; ; attempt++ {
+		c := r.newCall(ctx, s, false, args)
+		err := r.rdb.Process(ctx, c)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			c = r.newCall(ctx, s, true, args)
+			err = r.rdb.Process(ctx, c)
+		}
+		if err == nil || errors.Is(err, redis.Nil) {
+			return c.Val(), nil
+		}
+		if attempt == sendAttempts || !neverRan(err) || !pause(ctx, attempt) {
+			return nil, err
+		}
+	}
+}
+
+// pause waits before a command is sent again; false when the context ended first.
+func pause(ctx context.Context, attempt int) bool {
+	timer := time.NewTimer(time.Duration(1<<attempt) * 8 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// A pipeline runs several commands in one round trip, in order but not atomically.
+type pipeline struct {
+	runner *runner
+	calls  []pipelined
+}
+
+type pipelined struct {
+	script *script
+	args   []any
+	call   *call
+}
+
+// add queues a command.
+func (p *pipeline) add(name string, args ...any) {
+	p.calls = append(p.calls, pipelined{script: scripts()[name], args: args})
+}
+
+// exec sends what was added and returns the reply or the error of each command. Commands
+// whose script the server did not know are sent once more, the first of them with the
+// script's text.
+func (p *pipeline) exec(ctx context.Context) ([]any, []error) {
+	all := make([]int, len(p.calls))
+	for i := range all {
+		all[i] = i
+	}
+	p.send(ctx, all, false)
+	var unknown []int
+	for i, c := range p.calls {
+		if redis.HasErrorPrefix(c.call.Err(), "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) > 0 {
+		p.send(ctx, unknown, true)
+	}
+	replies := make([]any, len(p.calls))
+	failures := make([]error, len(p.calls))
+	for i, c := range p.calls {
+		if err := c.call.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			failures[i] = err
+		} else {
+			replies[i] = c.call.Val()
+		}
+	}
+	return replies, failures
+}
+
+// send sends some of the commands; with texts, the first of each script has its text.
+func (p *pipeline) send(ctx context.Context, indexes []int, texts bool) {
+	pipe := p.runner.rdb.Pipeline()
+	sent := map[*script]bool{}
+	for _, i := range indexes {
+		c := &p.calls[i]
+		whole := texts && !sent[c.script]
+		sent[c.script] = true
+		c.call = p.runner.newCall(ctx, c.script, whole, c.args)
+		_ = pipe.Process(ctx, c.call) // queued: the error comes with the reply
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+}
+
+// formatTime writes a time as the scripts read it: seconds with a fraction.
+func formatTime(t time.Time) string {
+	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// formatSeconds writes a duration in seconds.
+func formatSeconds(d time.Duration) string {
+	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
