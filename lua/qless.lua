@@ -10,6 +10,29 @@
 local KEYS = {'ql:'}
 local command = table.remove(ARGV, 1)
 if command == 'pop' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = number(area, name, text)
+  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
 local call = redis.call
 local prefix = KEYS[1]
 local function job_key(jid)
@@ -39,28 +62,10 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-  return text
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function whole(area, name, text)
-  local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-  end
-  return n
 end
 local function array(list)
   if #list == 0 then
@@ -75,13 +80,8 @@ local function list_of(text)
   end
   return {}
 end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -300,6 +300,89 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
+local function read_settings(queues)
+  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
+  for i = 1, #queues do
+    fields[#fields + 1] = queues[i] .. '-heartbeat'
+    fields[#fields + 1] = queues[i] .. '-max-concurrency'
+  end
+  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local settings = {
+    grace = tonumber(values[2] or 10) or 10,
+    cap = history_cap(values[3]),
+    heartbeat = {},
+    max_concurrency = {},
+  }
+  for i = 1, #queues do
+    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
+    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+  end
+  return settings
+end
+local function allowed(queue, max_concurrency, wanted)
+  if max_concurrency <= 0 then
+    return wanted
+  end
+  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
+  return math.min(wanted, math.max(0, max_concurrency - running))
+end
+local function take_work(queue, limit)
+  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
+  local jids = {}
+  for i = 1, #scored, 2 do
+    jids[#jids + 1] = scored[i]
+  end
+  return jids
+end
+local function which_tracked(jids, first, last)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
+  local tracked = {}
+  for i = 1, #scores do
+    tracked[jids[first + i - 1]] = scores[i] and true or false
+  end
+  return tracked
+end
+local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
+  local expires = exact(now + heartbeat)
+  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, waited, locks = {}, {}, {}
+  for i = first, last do
+    local jid = jids[i]
+    local job = read_job(jid)
+    if job[1] then
+      adopt_history(jid, job[14])
+      job[14] = false
+      record(jid, popped, cap)
+      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      job[3], job[5], job[7] = 'running', worker, expires
+      jobs[#jobs + 1] = job
+      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      locks[#locks + 1] = expires
+      locks[#locks + 1] = jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  if #jobs == 0 then
+    return
+  end
+  observe('wait', queue, waited)
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  call('zadd', worker_key(worker), unpack(locks))
+  local tracked = which_tracked(jids, first, last)
+  for i = 1, #jobs do
+    local jid = jobs[i][1]
+    if tracked[jid] then
+      publish('popped', jid)
+    end
+    out[#out + 1] = show(jobs[i], tracked[jid])
+  end
+end
+local function lock(queue, jids, worker, heartbeat, cap, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+  end
+end
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -455,88 +538,28 @@ end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
-local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-  queue .. '-max-concurrency', 'grace-period', 'max-job-history')
-local heartbeat = tonumber(config[1] or config[2] or 60) or 60
-local max_concurrency = tonumber(config[3] or 0) or 0
-local grace = tonumber(config[4] or 10) or 10
-local cap = history_cap(config[5])
-local expires = exact(now + heartbeat)
-local function lock(jids, first, last, out)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, waited, locks = {}, {}, {}
-  for i = first, last do
-    local jid = jids[i]
-    local job = read_job(jid)
-    if job[1] then
-      adopt_history(jid, job[14])
-      job[14] = false
-      record(jid, popped, cap)
-      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      job[3], job[5], job[7] = 'running', worker, expires
-      jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - (tonumber(job[15]) or now)
-      locks[#locks + 1] = expires
-      locks[#locks + 1] = jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
-  end
-  if #jobs == 0 then
-    return
-  end
-  observe('wait', queue, waited)
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  call('zadd', worker_key(worker), unpack(locks))
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
-  local tracked = {}
-  for i = first, last do
-    tracked[jids[i]] = scores[i - first + 1] and true or false
-  end
-  for i = 1, #jobs do
-    local jid = jobs[i][1]
-    if tracked[jid] then
-      publish('popped', jid)
-    end
-    out[#out + 1] = job_json(jobs[i], tracked[jid])
-  end
-end
-local function lock_all(jids, out)
-  for first = 1, #jids, 500 do
-    lock(jids, first, math.min(first + 499, #jids), out)
-  end
-end
-local function take_work(limit)
-  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-  end
-  return jids
-end
+local settings = read_settings({queue})
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 call('zadd', prefix .. 'workers', stamp, worker)
-if max_concurrency > 0 then
-  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
-  count = math.min(count, math.max(0, max_concurrency - running))
-end
+count = allowed(queue, settings.max_concurrency[1], count)
 if count == 0 then
   return '[]'
 end
 local out = {}
-local expired = take_expired(queue, count, grace, cap)
+local heartbeat, cap = settings.heartbeat[1], settings.cap
+local expired = take_expired(queue, count, settings.grace, cap)
 each_slice('zrem', queue_key(queue, 'work'), expired)
-lock_all(expired, out)
+lock(queue, expired, worker, heartbeat, cap, job_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
 while #out < count do
-  local jids = take_work(count - #out)
+  local jids = take_work(queue, count - #out)
   if #jids == 0 then
     break
   end
-  lock_all(jids, out)
+  lock(queue, jids, worker, heartbeat, cap, job_json, out)
 end
 return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'put' then
@@ -627,7 +650,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -636,6 +659,9 @@ local function publish_tracked(channel, jid)
   if is_tracked(jid) then
     publish(channel, jid)
   end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -721,7 +747,26 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
 end
 local function depend_on(jid, list, first)
   local count = 0
@@ -825,7 +870,8 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  publish('log', '{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' .. cjson.encode(queue) .. '}')
+  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
+    cjson.encode(queue) .. '}')
   record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
@@ -862,6 +908,9 @@ local function put(worker, queue, jid, klass, data, delay, given)
   end
   know_queue(queue)
   publish_tracked('put', jid)
+  if heard > 0 and not waits then
+    wake_for(queue, delay)
+  end
   return jid
 end
 local function put_arguments()
@@ -877,32 +926,6 @@ local function put_arguments()
 end
 return put_arguments()
 elseif command == 'complete' then
-local call = redis.call
-local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -950,6 +973,37 @@ local function options(area, first)
   end
   return pairs_given
 end
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function list_of(text)
   local ok, list = pcall(cjson.decode, text or '[]')
   if ok and type(list) == 'table' then
@@ -958,15 +1012,18 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
   end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -1009,11 +1066,6 @@ local function adopt_history(jid, text)
     end
   end
   call('hdel', job_key(jid), 'history')
-end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -1116,7 +1168,26 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
 end
 local function depend_on(jid, list, first)
   local count = 0
@@ -1145,6 +1216,7 @@ local function free(jid, keep_delay)
   else
     add_work(queue, now, priority, jid)
     call('hset', job_key(jid), 'state', 'waiting')
+    wake(queue)
   end
 end
 local function waits_for_nothing(jid)
@@ -1164,98 +1236,192 @@ local function release_dependents(jid)
   end
   call('del', key)
 end
-local function must_own(area, jid, owner, state, worker)
+local function not_owned(owner, state, worker)
   if not state then
-    reject(area, 'Job does not exist: ' .. jid)
+    return 'Job does not exist'
   elseif state ~= 'running' then
-    reject(area, 'Job is not currently running: ' .. state)
+    return 'Job is not currently running: ' .. state
   elseif owner ~= worker then
-    reject(area, 'Job has been handed out to another worker: ' .. tostring(owner))
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+local PRUNED = 100
+local function delete_job(jid)
+  local key = job_key(jid)
+  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+    remove_tag(jid, tag)
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+local function prune(keep_seconds, keep_count, limit)
+  local completed = prefix .. 'completed'
+  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
+  local excess = call('zcard', completed) - keep_count
+  if excess > #old then
+    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+  end
+  for i = 1, #old do
+    delete_job(old[i])
+  end
+  each_slice('zrem', completed, old)
+end
+local function settle(item, state, queue)
+  local key = job_key(item.jid)
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
+  end
+end
+local function advance(item, cap)
+  local jid, queue, delay = item.jid, item.next, item.delay
+  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
+  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  know_queue(queue)
+  if depend_on(jid, item.depends, 1) > 0 then
+    settle(item, 'depends', queue)
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    if delay > 0 then
+      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+    end
+    return 'depends'
+  end
+  local state = 'waiting'
+  if delay > 0 and #item.depends == 0 then
+    state = 'scheduled'
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  else
+    add_work(queue, now, item.priority, jid)
+  end
+  settle(item, state, queue)
+  if heard > 0 then
+    wake_for(queue, delay)
+  end
+  return state
+end
+local function read_completed(item, worker)
+  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
+  local problem = not_owned(job[1], job[2], worker)
+  if problem then
+    return problem
+  elseif item.queue ~= job[5] then
+    return 'Job is running in another queue: ' .. tostring(job[5])
+  end
+  item.priority, item.retries = job[3], job[4]
+  item.ran = now - (tonumber(job[6]) or now)
+  adopt_history(item.jid, job[7])
+  if job[8] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
+end
+local function unlock(queue, items, worker)
+  local jids, ran = {}, {}
+  for i = 1, #items do
+    if not items[i].problem then
+      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
+    end
+  end
+  if #jids == 0 then
+    return
+  end
+  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+    for i = 1, #jids do
+      leave_queue(queue, jids[i])
+    end
+  end
+  call('zrem', worker_key(worker), unpack(jids))
+  observe('run', queue, ran)
+end
+local function group_by_queue(items)
+  local queues, by_queue = {}, {}
+  for i = 1, #items do
+    local queue = items[i].queue
+    if not by_queue[queue] then
+      queues[#queues + 1] = queue
+      by_queue[queue] = {}
+    end
+    local same = by_queue[queue]
+    same[#same + 1] = items[i]
+  end
+  return queues, by_queue
+end
+local function read_config(queues)
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+  for i = 1, #queues do
+    fields[3 + i] = queues[i] .. '-max-concurrency'
+  end
+  return call('hmget', prefix .. 'config', unpack(fields))
+end
+local function complete(worker, items)
+  local queues, by_queue = group_by_queue(items)
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
+  local done = entry(now, 'done')
+  local owned, finished = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    item.problem = read_completed(item, worker)
+    if not item.problem then
+      record(item.jid, done, cap)
+      owned[#owned + 1] = item.jid
+      if item.next then
+        item.state = advance(item, cap)
+      else
+        item.state = 'complete'
+        settle(item, 'complete', '')
+        finished[#finished + 1] = stamp
+        finished[#finished + 1] = item.jid
+      end
+    end
+  end
+  if #owned == 0 then
+    return
+  end
+  for i = 1, #queues do
+    unlock(queues[i], by_queue[queues[i]], worker)
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
+    end
+  end
+  publish_each_tracked('completed', owned)
+  if #finished == 0 then
+    return
+  end
+  call('zadd', prefix .. 'completed', unpack(finished))
+  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
+  for i = 1, #items do
+    local item = items[i]
+    if item.state == 'complete' then
+      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+        cjson.encode(item.queue) .. '}')
+      release_dependents(item.jid)
+    end
   end
 end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
-local data = ARGV[5]
-json('Complete', 'data', data)
+json('Complete', 'data', ARGV[5])
 local given = options('Complete', 6)
-local next_queue = given.next
-local delay = number('Complete', 'delay', given.delay or 0)
-local depends = names('Complete', 'depends', given.depends or '[]')
-if not next_queue and (given.delay or given.depends) then
+if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
-local PRUNED = 100
-local function delete_job(old)
-  for _, tag in ipairs(list_of(call('hget', job_key(old), 'tags') or nil)) do
-    remove_tag(old, tag)
-  end
-  local key = job_key(old)
-  call('del', key, key .. '-history', key .. '-dependencies')
+local item = {
+  jid = jid,
+  queue = queue,
+  data = ARGV[5],
+  next = given.next,
+  delay = number('Complete', 'delay', given.delay or 0),
+  depends = names('Complete', 'depends', given.depends or '[]'),
+}
+complete(worker, {item})
+if item.problem then
+  reject('Complete', item.problem)
 end
-local function prune(keep_seconds, keep_count)
-  local completed = prefix .. 'completed'
-  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, PRUNED)
-  local excess = call('zcard', completed) - keep_count
-  if excess > #old then
-    old = call('zrange', completed, 0, math.min(excess, PRUNED) - 1)
-  end
-  if #old > 0 then
-    for i = 1, #old do
-      delete_job(old[i])
-    end
-    call('zrem', completed, unpack(old))
-  end
-end
-local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
-local owner, state, priority, retries, current = job[1], job[2], job[3], job[4], job[5]
-must_own('Complete', jid, owner, state, worker)
-if queue ~= current then
-  reject('Complete', 'Job is running in another queue: ' .. tostring(current))
-end
-local config = call('hmget', prefix .. 'config', 'jobs-history', 'jobs-history-count', 'max-job-history')
-local cap = history_cap(config[3])
-adopt_history(jid, job[7])
-record(jid, entry(now, 'done'), cap)
-if call('zrem', queue_key(queue, 'locks'), jid) == 0 then
-  leave_queue(queue, jid)
-end
-call('zrem', worker_key(worker), jid)
-observe('run', queue, {now - (tonumber(job[6]) or now)})
-if job[8] then
-  call('hdel', job_key(jid), 'grace')
-end
-publish_tracked('completed', jid)
-local function settle(new_state, new_queue)
-  call('hset', job_key(jid), 'state', new_state, 'queue', new_queue, 'data', data, 'time', stamp,
-    'worker', '', 'failure', '{}', 'expires', '0', 'remaining', retries)
-end
-if next_queue then
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = queue, to = next_queue}))
-  record(jid, entry(now, 'put', cjson.encode({q = next_queue})), cap)
-  know_queue(next_queue)
-  if depend_on(jid, depends, 1) > 0 then
-    settle('depends', next_queue)
-    call('zadd', queue_key(next_queue, 'depends'), stamp, jid)
-    if delay > 0 then
-      call('hset', job_key(jid), 'scheduled', exact(now + delay))
-    end
-    return 'depends'
-  elseif delay > 0 and #depends == 0 then
-    settle('scheduled', next_queue)
-    call('zadd', queue_key(next_queue, 'scheduled'), exact(now + delay), jid)
-    return 'scheduled'
-  end
-  settle('waiting', next_queue)
-  add_work(next_queue, now, priority, jid)
-  return 'waiting'
-end
-publish('log', '{"jid":' .. cjson.encode(jid) .. ',"event":"completed","queue":' .. cjson.encode(queue) .. '}')
-settle('complete', '')
-call('zadd', prefix .. 'completed', stamp, jid)
-prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
-release_dependents(jid)
-return 'complete'
+return item.state
 elseif command == 'heartbeat' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -1299,13 +1465,19 @@ local function json(area, name, text)
   end
   return value
 end
-local function must_own(area, jid, owner, state, worker)
+local function not_owned(owner, state, worker)
   if not state then
-    reject(area, 'Job does not exist: ' .. jid)
+    return 'Job does not exist'
   elseif state ~= 'running' then
-    reject(area, 'Job is not currently running: ' .. state)
+    return 'Job is not currently running: ' .. state
   elseif owner ~= worker then
-    reject(area, 'Job has been handed out to another worker: ' .. tostring(owner))
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+local function must_own(area, owner, state, worker)
+  local problem = not_owned(owner, state, worker)
+  if problem then
+    reject(area, problem)
   end
 end
 local jid = required('Job', 'jid', ARGV[2])
@@ -1317,7 +1489,7 @@ end
 local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', jid, job[3], job[2], worker)
+must_own('Heartbeat', job[3], job[2], worker)
 local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 local expires = now + (tonumber(config[1] or config[2] or 60) or 60)
 local text = exact(expires)
@@ -1334,6 +1506,22 @@ call('zadd', worker_key(worker), text, jid)
 call('zadd', queue_key(queue, 'locks'), text, jid)
 return expires
 elseif command == 'retry' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
 local call = redis.call
 local prefix = KEYS[1]
 local function job_key(jid)
@@ -1360,28 +1548,23 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
 local function list_of(text)
   local ok, list = pcall(cjson.decode, text or '[]')
   if ok and type(list) == 'table' then
     return list
   end
   return {}
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -1447,20 +1630,6 @@ end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-local function publish(channel, message)
-  call('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
 local function add_failure(jid, group)
   call('sadd', prefix .. 'failures', group)
   call('lpush', prefix .. 'f:' .. group, jid)
@@ -1479,55 +1648,120 @@ local function fail_exhausted(jid, queue, group, failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
-local function must_own(area, jid, owner, state, worker)
+local function not_owned(owner, state, worker)
   if not state then
-    reject(area, 'Job does not exist: ' .. jid)
+    return 'Job does not exist'
   elseif state ~= 'running' then
-    reject(area, 'Job is not currently running: ' .. state)
+    return 'Job is not currently running: ' .. state
   elseif owner ~= worker then
-    reject(area, 'Job has been handed out to another worker: ' .. tostring(owner))
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
   end
 end
-local jid = required('Job', 'jid', ARGV[2])
-local queue = required('Retry', 'queue', ARGV[3])
-local worker = required('Retry', 'worker', ARGV[4])
-local delay = number('Retry', 'delay', ARGV[5] or 0)
-local group, message = ARGV[6], ARGV[7]
-local key = job_key(jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-local current, priority = job[1], job[4]
-must_own('Retry', jid, job[3], job[2], worker)
-adopt_history(jid, job[6])
-local remaining = math.floor(tonumber(job[5]) or 0) - 1
-call('hset', key, 'remaining', remaining)
-if job[7] then
-  call('hdel', key, 'grace')
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
 end
-call('zrem', queue_key(current, 'locks'), jid)
-call('zrem', worker_key(worker), jid)
-local failure
-if group and message then
-  failure = failure_json(group, message, math.floor(now), worker)
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
 end
-if remaining < 0 then
-  group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. current .. '"', now, '')
-  fail_exhausted(jid, queue, group, failure)
-  return remaining
+local function read_owned(item, worker)
+  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
+  local problem = not_owned(job[3], job[2], worker)
+  if problem then
+    return problem
+  end
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  adopt_history(item.jid, job[6])
+  if job[7] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
 end
-local state = 'waiting'
-if delay > 0 then
-  state = 'scheduled'
-  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-else
-  add_work(queue, now, priority, jid)
+local function save_data(item)
+  if item.data ~= '' then
+    call('hset', job_key(item.jid), 'data', item.data)
+  end
 end
-call('hset', key, 'state', state)
-if failure then
-  call('hset', key, 'failure', failure)
+local function unlock_one(item, worker)
+  call('zrem', queue_key(item.current, 'locks'), item.jid)
+  call('zrem', worker_key(worker), item.jid)
+  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
+    wake(item.current)
+  end
 end
-return remaining
+local function enqueue(item, queue, score)
+  if item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  call('zadd', queue_key(queue, 'work'), score, item.jid)
+  return 'waiting'
+end
+local function retry(worker, item)
+  local problem = read_owned(item, worker)
+  if problem then
+    return problem
+  end
+  local jid, queue, group, message = item.jid, item.queue, item.group, item.message
+  item.remaining = item.remaining - 1
+  call('hset', job_key(jid), 'remaining', item.remaining)
+  unlock_one(item, worker)
+  save_data(item)
+  local failure
+  if group and message then
+    failure = failure_json(group, message, math.floor(now), worker)
+  end
+  if item.remaining < 0 then
+    group = group or 'failed-retries-' .. queue
+    failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+    fail_exhausted(jid, queue, group, failure)
+    return
+  end
+  call('hset', job_key(jid), 'state', enqueue(item, queue, work_score(now, item.priority)))
+  if failure then
+    call('hset', job_key(jid), 'failure', failure)
+  end
+  wake_for(queue, item.delay)
+end
+local item = {
+  jid = required('Job', 'jid', ARGV[2]),
+  queue = required('Retry', 'queue', ARGV[3]),
+  data = '',
+  delay = number('Retry', 'delay', ARGV[5] or 0),
+  group = ARGV[6],
+  message = ARGV[7],
+}
+local problem = retry(required('Retry', 'worker', ARGV[4]), item)
+if problem then
+  reject('Retry', problem)
+end
+return item.remaining
 elseif command == 'fail' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value = pcall(cjson.decode, text)
+  if not ok then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local call = redis.call
 local prefix = KEYS[1]
 local function job_key(jid)
@@ -1551,22 +1785,6 @@ end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local function list_of(text)
   local ok, list = pcall(cjson.decode, text or '[]')
   if ok and type(list) == 'table' then
@@ -1575,7 +1793,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -1663,14 +1881,67 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function must_own(area, jid, owner, state, worker)
+local function not_owned(owner, state, worker)
   if not state then
-    reject(area, 'Job does not exist: ' .. jid)
+    return 'Job does not exist'
   elseif state ~= 'running' then
-    reject(area, 'Job is not currently running: ' .. state)
+    return 'Job is not currently running: ' .. state
   elseif owner ~= worker then
-    reject(area, 'Job has been handed out to another worker: ' .. tostring(owner))
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
   end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function read_owned(item, worker)
+  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
+  local problem = not_owned(job[3], job[2], worker)
+  if problem then
+    return problem
+  end
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  adopt_history(item.jid, job[6])
+  if job[7] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
+end
+local function save_data(item)
+  if item.data ~= '' then
+    call('hset', job_key(item.jid), 'data', item.data)
+  end
+end
+local function unlock_one(item, worker)
+  call('zrem', queue_key(item.current, 'locks'), item.jid)
+  call('zrem', worker_key(worker), item.jid)
+  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
+    wake(item.current)
+  end
+end
+local function fail(worker, item)
+  local problem = read_owned(item, worker)
+  if problem then
+    return problem
+  end
+  local jid, group, message = item.jid, item.group, item.message
+  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish_tracked('failed', jid)
+  unlock_one(item, worker)
+  leave_queue(item.current, jid)
+  record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  tally_failure(item.current)
+  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker))
+  save_data(item)
+  add_failure(jid, group)
 end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Fail', 'worker', ARGV[3])
@@ -1682,26 +1953,10 @@ end
 if data then
   json('Fail', 'data', data)
 end
-local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'grace')
-local queue, state, owner = job[1], job[2], job[3]
-must_own('Fail', jid, owner, state, worker)
-adopt_history(jid, job[4])
-publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
-publish_tracked('failed', jid)
-call('zrem', worker_key(worker), jid)
-leave_queue(queue, jid)
-record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
-tally_failure(queue)
-local key = job_key(jid)
-call('hset', key, 'state', 'failed', 'worker', '', 'expires', '',
-  'failure', failure_json(group, message, math.floor(now), worker))
-if data then
-  call('hset', key, 'data', data)
+local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
+if problem then
+  reject('Fail', problem)
 end
-if job[5] then
-  call('hdel', key, 'grace')
-end
-add_failure(jid, group)
 return jid
 elseif command == 'cancel' then
 local call = redis.call
@@ -1726,7 +1981,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -1882,7 +2137,7 @@ local function required(area, name, text)
   return text
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local option = required('config.set', 'option', ARGV[2])
 local value = ARGV[3]
@@ -1904,7 +2159,7 @@ local function required(area, name, text)
   return text
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local option = required('config.unset', 'option', ARGV[2])
 publish('log', cjson.encode({event = 'config_unset', option = option}))
@@ -1939,11 +2194,26 @@ end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
 end
 local function depend_on(jid, list, first)
   local count = 0
@@ -1976,6 +2246,7 @@ local function free(jid, keep_delay)
   else
     add_work(queue, now, priority, jid)
     call('hset', job_key(jid), 'state', 'waiting')
+    wake(queue)
   end
 end
 local function waits_for_nothing(jid)
@@ -1984,8 +2255,10 @@ end
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
-if state ~= 'depends' then
-  reject('Depends', 'Job is not in the depends state: ' .. tostring(state))
+if not state then
+  reject('Depends', 'Job does not exist: ' .. jid)
+elseif state ~= 'depends' then
+  reject('Depends', 'Job is not in the depends state: ' .. state)
 end
 if action == 'on' then
   depend_on(jid, ARGV, 4)
@@ -2047,6 +2320,664 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
   counts[#counts + 1] = cjson.encode(name) .. ':' .. call('llen', prefix .. 'f:' .. name)
 end
 return '{' .. table.concat(counts, ',') .. '}'
+elseif command == 'finish' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = number(area, name, text)
+  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function json(area, name, text)
+  local ok, value = pcall(cjson.decode, text)
+  if not ok then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local function names(area, name, text)
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
+  end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length <= 2 then
+    return
+  end
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function adopt_history(jid, text)
+  if not text then
+    return
+  end
+  local key = job_key(jid) .. '-history'
+  for _, stage in ipairs(list_of(text)) do
+    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
+    if stage.popped then
+      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
+    end
+    if stage.failed then
+      call('rpush', key, entry(stage.failed, 'failed'))
+    end
+    if stage.done then
+      call('rpush', key, entry(stage.done, 'done'))
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = days_kept('histogram-history', 7)
+  local to = math.min(days_kept('stats-history', 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = stats_key(kind, day - 86400 * age, queue)
+    local buckets = {}
+    for _, field in ipairs(call('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      each_slice('hdel', key, buckets)
+    end
+  end
+end
+local function bucket(seconds)
+  if seconds < 60 then
+    return 's' .. math.floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. math.floor(seconds / 60)
+  elseif seconds < 86400 then
+    return 'h' .. math.floor(seconds / 3600)
+  end
+  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+end
+local function observe(kind, queue, durations)
+  local day = day_of(now)
+  local key = stats_key(kind, day, queue)
+  local fields = {'total', 'mean', 'vk'}
+  local seen = {}
+  for i = 1, #durations do
+    local name = bucket(durations[i])
+    if seen[name] then
+      seen[name] = seen[name] + 1
+    else
+      seen[name] = 1
+      fields[#fields + 1] = name
+    end
+  end
+  local values = call('hmget', key, unpack(fields))
+  local total = tonumber(values[1]) or 0
+  local mean = tonumber(values[2]) or 0
+  local vk = tonumber(values[3]) or 0
+  local fresh = total == 0
+  for i = 1, #durations do
+    local value = durations[i]
+    total = total + 1
+    if total == 1 then
+      mean = value
+      vk = 0
+    else
+      local before = mean
+      mean = mean + (value - mean) / total
+      vk = vk + (value - mean) * (value - before)
+    end
+  end
+  local update = {'total', total, 'mean', mean, 'vk', vk}
+  for i = 4, #fields do
+    update[#update + 1] = fields[i]
+    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+  end
+  call('hset', key, unpack(update))
+  if fresh then
+    expire_stats(key, day)
+    prune_histograms(kind, day, queue)
+  end
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function remove_tag(jid, tag)
+  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function free(jid, keep_delay)
+  local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
+  local queue, priority, scheduled = job[1], job[2], job[3]
+  if not queue then
+    return
+  end
+  call('zrem', queue_key(queue, 'depends'), jid)
+  if keep_delay and scheduled then
+    call('zadd', queue_key(queue, 'scheduled'), scheduled, jid)
+    call('hset', job_key(jid), 'state', 'scheduled')
+    call('hdel', job_key(jid), 'scheduled')
+  else
+    add_work(queue, now, priority, jid)
+    call('hset', job_key(jid), 'state', 'waiting')
+    wake(queue)
+  end
+end
+local function waits_for_nothing(jid)
+  return call('scard', job_key(jid) .. '-dependencies') == 0
+end
+local function release_dependents(jid)
+  local key = job_key(jid) .. '-dependents'
+  local dependents = call('smembers', key)
+  if #dependents == 0 then
+    return
+  end
+  for _, other in ipairs(dependents) do
+    call('srem', job_key(other) .. '-dependencies', jid)
+    if waits_for_nothing(other) then
+      free(other, true)
+    end
+  end
+  call('del', key)
+end
+local function not_owned(owner, state, worker)
+  if not state then
+    return 'Job does not exist'
+  elseif state ~= 'running' then
+    return 'Job is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+local PRUNED = 100
+local function delete_job(jid)
+  local key = job_key(jid)
+  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+    remove_tag(jid, tag)
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+local function prune(keep_seconds, keep_count, limit)
+  local completed = prefix .. 'completed'
+  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
+  local excess = call('zcard', completed) - keep_count
+  if excess > #old then
+    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+  end
+  for i = 1, #old do
+    delete_job(old[i])
+  end
+  each_slice('zrem', completed, old)
+end
+local function settle(item, state, queue)
+  local key = job_key(item.jid)
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
+  end
+end
+local function advance(item, cap)
+  local jid, queue, delay = item.jid, item.next, item.delay
+  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
+  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  know_queue(queue)
+  if depend_on(jid, item.depends, 1) > 0 then
+    settle(item, 'depends', queue)
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    if delay > 0 then
+      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+    end
+    return 'depends'
+  end
+  local state = 'waiting'
+  if delay > 0 and #item.depends == 0 then
+    state = 'scheduled'
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  else
+    add_work(queue, now, item.priority, jid)
+  end
+  settle(item, state, queue)
+  if heard > 0 then
+    wake_for(queue, delay)
+  end
+  return state
+end
+local function read_completed(item, worker)
+  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
+  local problem = not_owned(job[1], job[2], worker)
+  if problem then
+    return problem
+  elseif item.queue ~= job[5] then
+    return 'Job is running in another queue: ' .. tostring(job[5])
+  end
+  item.priority, item.retries = job[3], job[4]
+  item.ran = now - (tonumber(job[6]) or now)
+  adopt_history(item.jid, job[7])
+  if job[8] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
+end
+local function unlock(queue, items, worker)
+  local jids, ran = {}, {}
+  for i = 1, #items do
+    if not items[i].problem then
+      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
+    end
+  end
+  if #jids == 0 then
+    return
+  end
+  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+    for i = 1, #jids do
+      leave_queue(queue, jids[i])
+    end
+  end
+  call('zrem', worker_key(worker), unpack(jids))
+  observe('run', queue, ran)
+end
+local function group_by_queue(items)
+  local queues, by_queue = {}, {}
+  for i = 1, #items do
+    local queue = items[i].queue
+    if not by_queue[queue] then
+      queues[#queues + 1] = queue
+      by_queue[queue] = {}
+    end
+    local same = by_queue[queue]
+    same[#same + 1] = items[i]
+  end
+  return queues, by_queue
+end
+local function read_config(queues)
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+  for i = 1, #queues do
+    fields[3 + i] = queues[i] .. '-max-concurrency'
+  end
+  return call('hmget', prefix .. 'config', unpack(fields))
+end
+local function complete(worker, items)
+  local queues, by_queue = group_by_queue(items)
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
+  local done = entry(now, 'done')
+  local owned, finished = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    item.problem = read_completed(item, worker)
+    if not item.problem then
+      record(item.jid, done, cap)
+      owned[#owned + 1] = item.jid
+      if item.next then
+        item.state = advance(item, cap)
+      else
+        item.state = 'complete'
+        settle(item, 'complete', '')
+        finished[#finished + 1] = stamp
+        finished[#finished + 1] = item.jid
+      end
+    end
+  end
+  if #owned == 0 then
+    return
+  end
+  for i = 1, #queues do
+    unlock(queues[i], by_queue[queues[i]], worker)
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
+    end
+  end
+  publish_each_tracked('completed', owned)
+  if #finished == 0 then
+    return
+  end
+  call('zadd', prefix .. 'completed', unpack(finished))
+  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
+  for i = 1, #items do
+    local item = items[i]
+    if item.state == 'complete' then
+      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+        cjson.encode(item.queue) .. '}')
+      release_dependents(item.jid)
+    end
+  end
+end
+local function add_failure(jid, group)
+  call('sadd', prefix .. 'failures', group)
+  call('lpush', prefix .. 'f:' .. group, jid)
+end
+local function tally_failure(queue)
+  tally(day_of(now), queue, 'failures', 1)
+  tally(day_of(now), queue, 'failed', 1)
+end
+local function failure_json(group, message, when, worker)
+  return cjson.encode({group = group, message = message, when = when, worker = worker})
+end
+local function fail_exhausted(jid, queue, group, failure)
+  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  add_failure(jid, group)
+  tally_failure(queue)
+  publish_tracked('failed', jid)
+end
+local function read_owned(item, worker)
+  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
+  local problem = not_owned(job[3], job[2], worker)
+  if problem then
+    return problem
+  end
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  adopt_history(item.jid, job[6])
+  if job[7] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
+end
+local function save_data(item)
+  if item.data ~= '' then
+    call('hset', job_key(item.jid), 'data', item.data)
+  end
+end
+local function unlock_one(item, worker)
+  call('zrem', queue_key(item.current, 'locks'), item.jid)
+  call('zrem', worker_key(worker), item.jid)
+  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
+    wake(item.current)
+  end
+end
+local function enqueue(item, queue, score)
+  if item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  call('zadd', queue_key(queue, 'work'), score, item.jid)
+  return 'waiting'
+end
+local function fail(worker, item)
+  local problem = read_owned(item, worker)
+  if problem then
+    return problem
+  end
+  local jid, group, message = item.jid, item.group, item.message
+  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish_tracked('failed', jid)
+  unlock_one(item, worker)
+  leave_queue(item.current, jid)
+  record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  tally_failure(item.current)
+  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker))
+  save_data(item)
+  add_failure(jid, group)
+end
+local function retry(worker, item)
+  local problem = read_owned(item, worker)
+  if problem then
+    return problem
+  end
+  local jid, queue, group, message = item.jid, item.queue, item.group, item.message
+  item.remaining = item.remaining - 1
+  call('hset', job_key(jid), 'remaining', item.remaining)
+  unlock_one(item, worker)
+  save_data(item)
+  local failure
+  if group and message then
+    failure = failure_json(group, message, math.floor(now), worker)
+  end
+  if item.remaining < 0 then
+    group = group or 'failed-retries-' .. queue
+    failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+    fail_exhausted(jid, queue, group, failure)
+    return
+  end
+  call('hset', job_key(jid), 'state', enqueue(item, queue, work_score(now, item.priority)))
+  if failure then
+    call('hset', job_key(jid), 'failure', failure)
+  end
+  wake_for(queue, item.delay)
+end
+local function release(worker, item)
+  local problem = read_owned(item, worker)
+  if problem then
+    return problem
+  end
+  unlock_one(item, worker)
+  save_data(item)
+  local state = enqueue(item, item.current, item.priority)
+  call('hset', job_key(item.jid), 'state', state, 'worker', '', 'expires', '0')
+  wake_for(item.current, item.delay)
+end
+local worker = required('Finish', 'worker', ARGV[2])
+local function read_item(at)
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    delay = 0,
+  }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  if item.action == 'complete' then
+    local given = {}
+    for i = first, last, 2 do
+      given[ARGV[i]] = ARGV[i + 1]
+    end
+    item.next = given.next
+    item.delay = number('Finish', 'delay', given.delay or 0)
+    item.depends = names('Finish', 'depends', given.depends or '[]')
+  elseif item.action == 'fail' then
+    item.group = required('Finish', 'group', ARGV[first])
+    item.message = ARGV[first + 1] or ''
+  elseif item.action == 'retry' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    if last > first then
+      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
+    end
+  elseif item.action == 'release' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+  else
+    reject('Finish', 'Unknown action "' .. tostring(item.action) .. '"')
+  end
+  return item, last + 1
+end
+local items, completed = {}, {}
+local at = 3
+while at <= #ARGV do
+  local item
+  item, at = read_item(at)
+  items[#items + 1] = item
+  if item.action == 'complete' then
+    completed[#completed + 1] = item
+  end
+end
+if #completed > 0 then
+  complete(worker, completed)
+end
+local outcomes = {}
+for i = 1, #items do
+  local item = items[i]
+  if item.action == 'fail' then
+    item.problem = fail(worker, item)
+  elseif item.action == 'retry' then
+    item.problem = retry(worker, item)
+  elseif item.action == 'release' then
+    item.problem = release(worker, item)
+  end
+  if item.problem then
+    outcomes[i] = '!' .. item.problem
+  else
+    outcomes[i] = item.state or tostring(item.remaining)
+  end
+end
+return outcomes
 elseif command == 'get' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3023,14 +3954,36 @@ local function options(area, first)
   end
   return pairs_given
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
 end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local jid = required('Recur', 'jid', ARGV[3])
@@ -3071,6 +4024,7 @@ call('hset', recur_key(jid),
   'backlog', backlog)
 call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 know_queue(queue)
+wake_for(queue, offset)
 return jid
 elseif command == 'recur.get' then
 local call = redis.call
@@ -3294,8 +4248,13 @@ local function options(area, first)
   end
   return pairs_given
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
 end
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)
@@ -3333,6 +4292,96 @@ for option, value in pairs(changes) do
   call('hset', key, option, value)
 end
 return true
+elseif command == 'renew' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function not_owned(owner, state, worker)
+  if not state then
+    return 'Job does not exist'
+  elseif state ~= 'running' then
+    return 'Job is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+local worker = required('Renew', 'worker', ARGV[2])
+local heartbeats = {}
+local function heartbeat_of(queue)
+  if not heartbeats[queue] then
+    local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+    heartbeats[queue] = tonumber(config[1] or config[2] or 60) or 60
+  end
+  return heartbeats[queue]
+end
+local outcomes, by_queue, all = {}, {}, {}
+for i = 3, #ARGV do
+  local jid = ARGV[i]
+  local key = job_key(jid)
+  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+  local queue = job[1]
+  local problem = not_owned(job[3], job[2], worker)
+  if problem then
+    outcomes[i - 2] = '!' .. problem
+  else
+    local heartbeat = heartbeat_of(queue)
+    local expires = exact(now + heartbeat)
+    call('hset', key, 'expires', expires)
+    if job[4] then
+      call('hdel', key, 'grace')
+    end
+    local locks = by_queue[queue] or {}
+    by_queue[queue] = locks
+    locks[#locks + 1] = expires
+    locks[#locks + 1] = jid
+    all[#all + 1] = expires
+    all[#all + 1] = jid
+    outcomes[i - 2] = exact(heartbeat)
+  end
+end
+for queue, locks in pairs(by_queue) do
+  each_slice('zadd', queue_key(queue, 'locks'), locks)
+end
+each_slice('zadd', worker_key(worker), all)
+call('zadd', prefix .. 'workers', stamp, worker)
+return outcomes
 elseif command == 'requeue' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3421,7 +4470,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -3430,6 +4479,9 @@ local function publish_tracked(channel, jid)
   if is_tracked(jid) then
     publish(channel, jid)
   end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -3515,7 +4567,26 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
 end
 local function depend_on(jid, list, first)
   local count = 0
@@ -3619,7 +4690,8 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  publish('log', '{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' .. cjson.encode(queue) .. '}')
+  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
+    cjson.encode(queue) .. '}')
   record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
@@ -3656,6 +4728,9 @@ local function put(worker, queue, jid, klass, data, delay, given)
   end
   know_queue(queue)
   publish_tracked('put', jid)
+  if heard > 0 and not waits then
+    wake_for(queue, delay)
+  end
   return jid
 end
 local function put_arguments()
@@ -3673,6 +4748,1080 @@ if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
   reject('Requeue', 'Job does not exist: ' .. ARGV[4])
 end
 return put_arguments()
+elseif command == 'reserve' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = number(area, name, text)
+  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length <= 2 then
+    return
+  end
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function adopt_history(jid, text)
+  if not text then
+    return
+  end
+  local key = job_key(jid) .. '-history'
+  for _, stage in ipairs(list_of(text)) do
+    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
+    if stage.popped then
+      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
+    end
+    if stage.failed then
+      call('rpush', key, entry(stage.failed, 'failed'))
+    end
+    if stage.done then
+      call('rpush', key, entry(stage.done, 'done'))
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = days_kept('histogram-history', 7)
+  local to = math.min(days_kept('stats-history', 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = stats_key(kind, day - 86400 * age, queue)
+    local buckets = {}
+    for _, field in ipairs(call('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      each_slice('hdel', key, buckets)
+    end
+  end
+end
+local function bucket(seconds)
+  if seconds < 60 then
+    return 's' .. math.floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. math.floor(seconds / 60)
+  elseif seconds < 86400 then
+    return 'h' .. math.floor(seconds / 3600)
+  end
+  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+end
+local function observe(kind, queue, durations)
+  local day = day_of(now)
+  local key = stats_key(kind, day, queue)
+  local fields = {'total', 'mean', 'vk'}
+  local seen = {}
+  for i = 1, #durations do
+    local name = bucket(durations[i])
+    if seen[name] then
+      seen[name] = seen[name] + 1
+    else
+      seen[name] = 1
+      fields[#fields + 1] = name
+    end
+  end
+  local values = call('hmget', key, unpack(fields))
+  local total = tonumber(values[1]) or 0
+  local mean = tonumber(values[2]) or 0
+  local vk = tonumber(values[3]) or 0
+  local fresh = total == 0
+  for i = 1, #durations do
+    local value = durations[i]
+    total = total + 1
+    if total == 1 then
+      mean = value
+      vk = 0
+    else
+      local before = mean
+      mean = mean + (value - mean) / total
+      vk = vk + (value - mean) * (value - before)
+    end
+  end
+  local update = {'total', total, 'mean', mean, 'vk', vk}
+  for i = 4, #fields do
+    update[#update + 1] = fields[i]
+    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+  end
+  call('hset', key, unpack(update))
+  if fresh then
+    expire_stats(key, day)
+    prune_histograms(kind, day, queue)
+  end
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function read_job(jid)
+  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
+    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
+end
+local function read_settings(queues)
+  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
+  for i = 1, #queues do
+    fields[#fields + 1] = queues[i] .. '-heartbeat'
+    fields[#fields + 1] = queues[i] .. '-max-concurrency'
+  end
+  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local settings = {
+    grace = tonumber(values[2] or 10) or 10,
+    cap = history_cap(values[3]),
+    heartbeat = {},
+    max_concurrency = {},
+  }
+  for i = 1, #queues do
+    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
+    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+  end
+  return settings
+end
+local function allowed(queue, max_concurrency, wanted)
+  if max_concurrency <= 0 then
+    return wanted
+  end
+  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
+  return math.min(wanted, math.max(0, max_concurrency - running))
+end
+local function take_work(queue, limit)
+  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
+  local jids = {}
+  for i = 1, #scored, 2 do
+    jids[#jids + 1] = scored[i]
+  end
+  return jids
+end
+local function which_tracked(jids, first, last)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
+  local tracked = {}
+  for i = 1, #scores do
+    tracked[jids[first + i - 1]] = scores[i] and true or false
+  end
+  return tracked
+end
+local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
+  local expires = exact(now + heartbeat)
+  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, waited, locks = {}, {}, {}
+  for i = first, last do
+    local jid = jids[i]
+    local job = read_job(jid)
+    if job[1] then
+      adopt_history(jid, job[14])
+      job[14] = false
+      record(jid, popped, cap)
+      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      job[3], job[5], job[7] = 'running', worker, expires
+      jobs[#jobs + 1] = job
+      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      locks[#locks + 1] = expires
+      locks[#locks + 1] = jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  if #jobs == 0 then
+    return
+  end
+  observe('wait', queue, waited)
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  call('zadd', worker_key(worker), unpack(locks))
+  local tracked = which_tracked(jids, first, last)
+  for i = 1, #jobs do
+    local jid = jobs[i][1]
+    if tracked[jid] then
+      publish('popped', jid)
+    end
+    out[#out + 1] = show(jobs[i], tracked[jid])
+  end
+end
+local function lock(queue, jids, worker, heartbeat, cap, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+  end
+end
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function spawn(queue, parent, job, at)
+  local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
+  for _, tag in ipairs(list_of(job.tags)) do
+    add_tag(child, tag)
+  end
+  call('hset', job_key(child),
+    'jid', child,
+    'klass', job.klass,
+    'data', job.data,
+    'priority', job.priority,
+    'tags', job.tags,
+    'state', 'waiting',
+    'worker', '',
+    'expires', 0,
+    'queue', queue,
+    'retries', job.retries,
+    'remaining', job.retries,
+    'time', exact(at),
+    'spawned_from_jid', parent)
+  record(child, entry(at, 'put', cjson.encode({q = queue})))
+  add_work(queue, at, job.priority, child)
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = call('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
+  local job = {
+    klass = fields[1], data = fields[2], priority = fields[3],
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = tonumber(fields[6]) or 0
+  if not job.klass or interval <= 0 then
+    call('zrem', queue_key(queue, 'recur'), parent)
+    return 0
+  end
+  local at = math.floor(due)
+  local backlog = tonumber(fields[7]) or 0
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local spawned = 0
+  while at <= now and spawned < limit do
+    spawn(queue, parent, job, at)
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('zadd', queue_key(queue, 'recur'), at, parent)
+  end
+  return spawned
+end
+local function check_recurring(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due == 0 then
+    return
+  end
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = call('hget', job_key(jid), 'priority')
+    if priority then
+      call('hset', job_key(jid), 'state', 'waiting')
+      work[#work + 1] = work_score(now, priority)
+      work[#work + 1] = jid
+    end
+  end
+  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function add_failure(jid, group)
+  call('sadd', prefix .. 'failures', group)
+  call('lpush', prefix .. 'f:' .. group, jid)
+end
+local function tally_failure(queue)
+  tally(day_of(now), queue, 'failures', 1)
+  tally(day_of(now), queue, 'failed', 1)
+end
+local function failure_json(group, message, when, worker)
+  return cjson.encode({group = group, message = message, when = when, worker = worker})
+end
+local function fail_exhausted(jid, queue, group, failure)
+  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  add_failure(jid, group)
+  tally_failure(queue)
+  publish_tracked('failed', jid)
+end
+local function warn(queue, jid, worker, grace, cap)
+  publish_tracked('stalled', jid)
+  record(jid, entry(now, 'timed-out'), cap)
+  call('hset', job_key(jid), 'grace', 1)
+  lock_lost(jid, worker)
+  call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
+  tally(day_of(now), queue, 'retries', 1)
+end
+local function fail_lost(queue, jid, worker, own_queue)
+  leave_queue(queue, jid)
+  local group = 'failed-retries-' .. own_queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  fail_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', group = group, worker = worker, message = message,
+  }))
+end
+local function take_expired(queue, limit, grace, cap)
+  local locks = queue_key(queue, 'locks')
+  local expired = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)
+  local taken = {}
+  for _, jid in ipairs(expired) do
+    local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
+    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, tonumber(job[3]) or 0
+    if not worker then
+      call('zrem', locks, jid)
+    else
+      adopt_history(jid, job[4])
+      call('zrem', worker_key(worker), jid)
+      if grace <= 0 or not warned then
+        warn(queue, jid, worker, grace, cap)
+      end
+      if grace <= 0 or warned then
+        remaining = math.floor(remaining) - 1
+        call('hset', job_key(jid), 'remaining', remaining)
+        call('hdel', job_key(jid), 'grace')
+        if remaining < 0 then
+          fail_lost(queue, jid, worker, job[5])
+        else
+          taken[#taken + 1] = jid
+        end
+      end
+    end
+  end
+  return taken
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local worker = required('Reserve', 'worker', ARGV[2])
+local count = whole('Reserve', 'count', ARGV[3])
+local order = ARGV[4]
+local cursor = whole('Reserve', 'cursor', ARGV[5])
+local poll = number('Reserve', 'poll', ARGV[6])
+local claim = ARGV[7]
+local queues = {}
+for i = 8, #ARGV do
+  queues[i - 7] = required('Reserve', 'queue', ARGV[i])
+end
+if #queues == 0 or #queues > 1000 then
+  reject('Reserve', 'Arg "queue": needs 1 to 1000')
+elseif order ~= 'ordered' and order ~= 'round-robin' then
+  reject('Reserve', 'Unknown order "' .. tostring(order) .. '"')
+end
+local idle = prefix .. 'x:idle'
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
+local function become_busy()
+  call('srem', idle, worker)
+  if claim ~= '' then
+    call('del', due_key(claim))
+    wake(claim)
+  end
+end
+if count == 0 then
+  become_busy()
+  return {cursor, '0', '', 0}
+end
+local settings = read_settings(queues)
+local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+call('zadd', prefix .. 'workers', stamp, worker)
+local function first_due(key)
+  return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
+end
+local function open(i, wanted)
+  local queue = queues[i]
+  wanted = allowed(queue, settings.max_concurrency[i], wanted)
+  if paused[i] == 1 or wanted == 0 then
+    return {}, 0
+  end
+  local expired = {}
+  local due = first_due(queue_key(queue, 'locks'))
+  if due and due <= now then
+    expired = take_expired(queue, wanted, settings.grace, settings.cap)
+    each_slice('zrem', queue_key(queue, 'work'), expired)
+  end
+  wanted = wanted - #expired
+  due = first_due(queue_key(queue, 'recur'))
+  if due and due <= now then
+    check_recurring(queue, wanted)
+  end
+  due = first_due(queue_key(queue, 'scheduled'))
+  if due and due <= now then
+    check_scheduled(queue, wanted)
+  end
+  return expired, wanted
+end
+local function fields(heartbeat)
+  return function(job)
+    return {job[1], job[2], job[4], job[6], job[8], job[9], job[10], job[11], job[12], job[13], heartbeat}
+  end
+end
+local function lock_from(i, jids, out)
+  local heartbeat = settings.heartbeat[i]
+  lock(queues[i], jids, worker, heartbeat, settings.cap, fields(exact(heartbeat)), out)
+end
+local function take_ordered(out)
+  for i = 1, #queues do
+    local expired, more = open(i, count - #out)
+    lock_from(i, expired, out)
+    while more > 0 do
+      local jids = take_work(queues[i], more)
+      if #jids == 0 then
+        break
+      end
+      local before = #out
+      lock_from(i, jids, out)
+      more = more - (#out - before)
+    end
+    if #out == count then
+      return
+    end
+  end
+end
+local function deal(have, wanted)
+  local turns, shares, left = {}, {}, 0
+  for i = 1, #queues do
+    shares[i] = 0
+    left = left + have[i]
+  end
+  while wanted > 0 and left > 0 do
+    local i = cursor % #queues + 1
+    if have[i] > shares[i] then
+      shares[i] = shares[i] + 1
+      turns[#turns + 1] = i
+      wanted, left = wanted - 1, left - 1
+    end
+    cursor = i % #queues
+  end
+  return turns, shares
+end
+local function take_round_robin(out)
+  local have = {}
+  for turn = 1, #queues do
+    local i = (cursor + turn - 1) % #queues + 1
+    local expired, more = open(i, count - #out)
+    lock_from(i, expired, out)
+    have[i] = 0
+    if more > 0 then
+      have[i] = math.min(more, call('zcard', queue_key(queues[i], 'work')))
+    end
+  end
+  local turns, shares = deal(have, count - #out)
+  local taken = {}
+  for i = 1, #queues do
+    taken[i] = {}
+    if shares[i] > 0 then
+      lock_from(i, take_work(queues[i], shares[i]), taken[i])
+    end
+  end
+  local at = {}
+  for turn = 1, #turns do
+    local i = turns[turn]
+    at[i] = (at[i] or 0) + 1
+    out[#out + 1] = taken[i][at[i]]
+  end
+end
+local function has_more(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  local due = first_due(queue_key(queue, 'scheduled'))
+  return due and due <= now
+end
+local function pass_on()
+  for i = 1, #queues do
+    if paused[i] == 0 and has_more(queues[i]) then
+      wake(queues[i])
+      return
+    end
+  end
+end
+local function by_due(a, b)
+  return a.due < b.due
+end
+local function coming_due()
+  local coming = {}
+  for i = 1, #queues do
+    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+      local due = tonumber(call('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
+        'WITHSCORES', 'LIMIT', 0, 1)[2])
+      if due and paused[i] == 0 then
+        coming[#coming + 1] = {due = due, queue = queues[i]}
+      end
+    end
+  end
+  table.sort(coming, by_due)
+  return coming
+end
+local function claim_due(queue, due)
+  local key = due_key(queue)
+  local held = call('get', key)
+  if held then
+    local until_then, holder = string.match(held, '^(%S+) (.*)$')
+    local at = tonumber(until_then)
+    if holder ~= worker and at > now and at <= due then
+      return false
+    end
+  end
+  call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  return true
+end
+local function become_idle()
+  for i = 1, #queues do
+    call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
+  end
+  call('sadd', idle, worker)
+  for _, next_one in ipairs(coming_due()) do
+    if claim_due(next_one.queue, next_one.due) then
+      return math.max(next_one.due - now, 0.001), next_one.queue
+    end
+  end
+  return poll, ''
+end
+local out = {}
+if order == 'ordered' then
+  take_ordered(out)
+else
+  take_round_robin(out)
+end
+local wait, claimed, listeners = 0, '', 0
+if #out < count then
+  wait, claimed = become_idle()
+  listeners = call('pubsub', 'numsub', prefix .. 'x:listen')[2]
+else
+  become_busy()
+  pass_on()
+end
+local reply = {cursor, exact(wait), claimed, listeners}
+for i = 1, #out do
+  reply[i + 4] = out[i]
+end
+return reply
+elseif command == 'schedule' then
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function json(area, name, text)
+  local ok, value = pcall(cjson.decode, text)
+  if not ok then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local function names(area, name, text)
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function options(area, first)
+  if (#ARGV - first) % 2 == 0 then
+    reject(area, 'Odd number of additional args')
+  end
+  local pairs_given = {}
+  for i = first, #ARGV, 2 do
+    pairs_given[ARGV[i]] = ARGV[i + 1]
+  end
+  return pairs_given
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length <= 2 then
+    return
+  end
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function adopt_history(jid, text)
+  if not text then
+    return
+  end
+  local key = job_key(jid) .. '-history'
+  for _, stage in ipairs(list_of(text)) do
+    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
+    if stage.popped then
+      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
+    end
+    if stage.failed then
+      call('rpush', key, entry(stage.failed, 'failed'))
+    end
+    if stage.done then
+      call('rpush', key, entry(stage.done, 'done'))
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function remove_tag(jid, tag)
+  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    call('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = tonumber(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local told = list_of(failure)
+  if told.group then
+    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    drop_empty_group(told.group)
+  end
+  uncount_failure(queue, told)
+end
+local function retag(jid, old, new)
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
+  leave_queue(queue, jid)
+  if owner and owner ~= '' then
+    call('zrem', worker_key(owner), jid)
+    if owner ~= worker then
+      lock_lost(jid, owner)
+    end
+  end
+  if state == 'complete' then
+    call('zrem', prefix .. 'completed', jid)
+  elseif state == 'failed' then
+    forget_failure(jid, queue, failure)
+  end
+  if job.grace then
+    call('hdel', job_key(jid), 'grace')
+  end
+end
+local function put(worker, queue, jid, klass, data, delay, given)
+  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
+    'retries', 'worker', 'history', 'grace')
+  local exists = fields[4]
+  local priority = number('Put', 'priority', given.priority or fields[1] or 0)
+  local retries = number('Put', 'retries', given.retries or fields[6] or 5)
+  local tags = names('Put', 'tags', given.tags or fields[2] or '[]')
+  local depends = names('Put', 'depends', given.depends or '[]')
+  if exists then
+    adopt_history(jid, fields[8])
+    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
+    if #depends > 0 then
+      replace_dependencies(jid, depends)
+    end
+  end
+  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
+    cjson.encode(queue) .. '}')
+  record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
+  if exists or #tags > 0 then
+    retag(jid, list_of(fields[2] or nil), tags)
+  end
+  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
+  if exists and not waits then
+    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  end
+  local state = 'waiting'
+  if waits then
+    state = 'depends'
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+  elseif delay > 0 then
+    state = 'scheduled'
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  else
+    add_work(queue, now, priority, jid)
+  end
+  call('hset', job_key(jid),
+    'jid', jid,
+    'klass', klass,
+    'data', data,
+    'priority', priority,
+    'tags', array(tags),
+    'state', state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if waits and delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + delay))
+  end
+  know_queue(queue)
+  publish_tracked('put', jid)
+  if heard > 0 and not waits then
+    wake_for(queue, delay)
+  end
+  return jid
+end
+local function put_arguments()
+  local worker, queue, jid, klass, data = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  required('Queue', 'queue', queue)
+  required('Put', 'jid', jid)
+  if not klass then
+    reject('Put', 'Arg "klass" missing')
+  end
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[7])
+  return put(worker, queue, jid, klass, data, delay, options('Put', 8))
+end
+local id = required('Schedule', 'id', ARGV[2])
+local due = number('Schedule', 'due', ARGV[3])
+local last = tonumber(call('hget', prefix .. 'x:schedules', id) or nil)
+if last and last >= due then
+  return nil
+end
+table.remove(ARGV, 2)
+table.remove(ARGV, 2)
+local jid = put_arguments()
+call('hset', prefix .. 'x:schedules', id, exact(due))
+return jid
+elseif command == 'schedule.last' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local call = redis.call
+local prefix = KEYS[1]
+local id = required('Schedule.last', 'id', ARGV[2])
+local since = number('Schedule.last', 'since', ARGV[3])
+call('hsetnx', prefix .. 'x:schedules', id, since)
+return call('hget', prefix .. 'x:schedules', id)
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3907,7 +6056,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -3956,6 +6105,18 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
 local running = {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
@@ -3975,6 +6136,7 @@ for jid, job in pairs(running) do
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
+  wake(queue)
 end
 elseif command == 'track' then
 local call = redis.call
@@ -4017,7 +6179,7 @@ local function list_of(text)
   return {}
 end
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -4246,6 +6408,9 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
@@ -4261,6 +6426,18 @@ local function uncount_failure(queue, failure)
   local at = tonumber(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
   end
 end
 local queue = required('Queue', 'queue', ARGV[2])
@@ -4285,6 +6462,9 @@ for _, jid in ipairs(jids) do
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)
+if #jids > 0 then
+  wake(queue)
+end
 return #jids
 elseif command == 'unpause' then
 local call = redis.call
@@ -4298,9 +6478,25 @@ local function required(area, name, text)
   end
   return text
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
 required('Unpause', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('srem', prefix .. 'paused_queues', ARGV[i])
+  wake(ARGV[i])
 end
 elseif command == 'unrecur' then
 local call = redis.call
@@ -4327,6 +6523,27 @@ if queue then
   call('del', recur_key(jid))
 end
 return true
+elseif command == 'wake' then
+local call = redis.call
+local prefix = KEYS[1]
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+for i = 2, #ARGV do
+  wake(ARGV[i])
+end
 elseif command == 'worker.deregister' then
 local call = redis.call
 local prefix = KEYS[1]

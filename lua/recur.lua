@@ -10,6 +10,7 @@
 -- @include "lib/check.lua"
 -- @include "lib/work.lua"
 -- @include "lib/json.lua"
+-- @include "lib/wake.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local jid = required('Recur', 'jid', ARGV[3])
@@ -51,4 +52,5 @@ call('hset', recur_key(jid),
   'backlog', backlog)
 call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 know_queue(queue)
+wake_for(queue, offset)
 return jid

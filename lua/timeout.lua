@@ -12,6 +12,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/work.lua"
+-- @include "lib/wake.lua"
 
 local running = {}
 for i = 2, #ARGV do
@@ -33,4 +34,5 @@ for jid, job in pairs(running) do
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
+  wake(queue)
 end

@@ -13,6 +13,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/wake.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local group = required('Unfail', 'group', ARGV[3])
@@ -37,4 +38,7 @@ for _, jid in ipairs(jids) do
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)
+if #jids > 0 then
+  wake(queue)
+end
 return #jids

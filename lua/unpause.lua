@@ -8,8 +8,10 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/wake.lua"
 
 required('Unpause', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('srem', prefix .. 'paused_queues', ARGV[i])
+  wake(ARGV[i])
 end

@@ -2,6 +2,7 @@
 
 -- @include "lib/clock.lua"
 -- @include "lib/work.lua"
+-- @include "lib/wake.lua"
 
 -- Makes a job wait for those of the list that exist and are not complete; how many.
 local function depend_on(jid, list, first)
@@ -40,6 +41,7 @@ local function free(jid, keep_delay)
   else
     add_work(queue, now, priority, jid)
     call('hset', job_key(jid), 'state', 'waiting')
+    wake(queue)
   end
 end
 

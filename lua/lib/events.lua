@@ -2,8 +2,9 @@
 
 -- @include "lib/base.lua"
 
+-- How many clients heard it.
 local function publish(channel, message)
-  call('publish', prefix .. channel, message)
+  return call('publish', prefix .. channel, message)
 end
 
 local function is_tracked(jid)
@@ -14,6 +15,22 @@ local function publish_tracked(channel, jid)
   if is_tracked(jid) then
     publish(channel, jid)
   end
+end
+
+-- The same for several jobs, at most a few hundred.
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
+  end
+end
+
+-- Tells the log of a job that is ready in a queue. The space at the end is for listeners who
+-- wake idle workers: it says that this script does so itself. JSON readers pass over it.
+local function publish_ready(message)
+  return publish('log', message .. ' ')
 end
 
 -- Tells a worker, and the log, that its lock on a job is gone.

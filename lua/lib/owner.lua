@@ -2,13 +2,20 @@
 
 -- @include "lib/check.lua"
 
--- Errors unless the job exists, runs, and is this worker's.
-local function must_own(area, jid, owner, state, worker)
+-- Why a job is not this worker's; nil when it is.
+local function not_owned(owner, state, worker)
   if not state then
-    reject(area, 'Job does not exist: ' .. jid)
+    return 'Job does not exist'
   elseif state ~= 'running' then
-    reject(area, 'Job is not currently running: ' .. state)
+    return 'Job is not currently running: ' .. state
   elseif owner ~= worker then
-    reject(area, 'Job has been handed out to another worker: ' .. tostring(owner))
+    return 'Job has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+
+local function must_own(area, owner, state, worker)
+  local problem = not_owned(owner, state, worker)
+  if problem then
+    reject(area, problem)
   end
 end

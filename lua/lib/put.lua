@@ -9,6 +9,7 @@
 -- @include "lib/deps.lua"
 -- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/wake.lua"
 
 -- Gives a job its new tags: old ones that are not among them go.
 local function retag(jid, old, new)
@@ -64,7 +65,8 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  publish('log', '{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' .. cjson.encode(queue) .. '}')
+  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
+    cjson.encode(queue) .. '}')
   record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
@@ -102,6 +104,9 @@ local function put(worker, queue, jid, klass, data, delay, given)
   end
   know_queue(queue)
   publish_tracked('put', jid)
+  if heard > 0 and not waits then
+    wake_for(queue, delay)
+  end
   return jid
 end
 

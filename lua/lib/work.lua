@@ -1,6 +1,7 @@
 -- A queue's waiting jobs, highest score first: priority, then age.
 
 -- @include "lib/clock.lua"
+-- @include "lib/events.lua"
 
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
@@ -18,7 +19,9 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
 
--- Keeps the order in which queues were first seen.
+-- Keeps the order in which queues were first seen, and tells of new ones.
 local function know_queue(queue)
-  call('zadd', prefix .. 'queues', 'NX', stamp, queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
 end

@@ -1,0 +1,89 @@
+-- finish: ends a worker's hold on many jobs, each in its own way and with its own outcome.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, then for each job: action, jid, queue, data, n, and n arguments:
+--          complete  pairs: next queue, delay n, depends json
+--          fail      group, message
+--          retry     delay [, group, message]: at the price of a retry
+--          release   delay: for nothing
+--          data may be '', which leaves the job's data as it is
+-- Returns  an array with one text for each job: its state after complete, the retries that are
+--          left after retry, or '!' and why it could not be done, as the single commands say it
+-- Errors   Finish(); nothing is written then
+-- Cost     of n completed: 10 commands and 6 for each; else as the single commands
+
+-- @include "lib/check.lua"
+-- @include "lib/complete.lua"
+-- @include "lib/give.lua"
+
+local worker = required('Finish', 'worker', ARGV[2])
+
+-- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins.
+local function read_item(at)
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    delay = 0,
+  }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  if item.action == 'complete' then
+    local given = {}
+    for i = first, last, 2 do
+      given[ARGV[i]] = ARGV[i + 1]
+    end
+    item.next = given.next
+    item.delay = number('Finish', 'delay', given.delay or 0)
+    item.depends = names('Finish', 'depends', given.depends or '[]')
+  elseif item.action == 'fail' then
+    item.group = required('Finish', 'group', ARGV[first])
+    item.message = ARGV[first + 1] or ''
+  elseif item.action == 'retry' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    if last > first then
+      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
+    end
+  elseif item.action == 'release' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+  else
+    reject('Finish', 'Unknown action "' .. tostring(item.action) .. '"')
+  end
+  return item, last + 1
+end
+
+local items, completed = {}, {}
+local at = 3
+while at <= #ARGV do
+  local item
+  item, at = read_item(at)
+  items[#items + 1] = item
+  if item.action == 'complete' then
+    completed[#completed + 1] = item
+  end
+end
+
+if #completed > 0 then
+  complete(worker, completed)
+end
+local outcomes = {}
+for i = 1, #items do
+  local item = items[i]
+  if item.action == 'fail' then
+    item.problem = fail(worker, item)
+  elseif item.action == 'retry' then
+    item.problem = retry(worker, item)
+  elseif item.action == 'release' then
+    item.problem = release(worker, item)
+  end
+  if item.problem then
+    outcomes[i] = '!' .. item.problem
+  else
+    outcomes[i] = item.state or tostring(item.remaining)
+  end
+end
+return outcomes

@@ -1,0 +1,192 @@
+-- Completing jobs: one, or many at once, each with an outcome of its own. What they share is
+-- read and written once.
+
+-- @include "lib/clock.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/json.lua"
+-- @include "lib/events.lua"
+-- @include "lib/history.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/tags.lua"
+-- @include "lib/deps.lua"
+-- @include "lib/work.lua"
+-- @include "lib/owner.lua"
+-- @include "lib/wake.lua"
+
+-- At most this many old jobs are cleared away by one call: more would stall the server.
+local PRUNED = 100
+
+local function delete_job(jid)
+  local key = job_key(jid)
+  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+    remove_tag(jid, tag)
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+
+-- Deletes completed jobs that are too old, or too many.
+local function prune(keep_seconds, keep_count, limit)
+  local completed = prefix .. 'completed'
+  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
+  local excess = call('zcard', completed) - keep_count
+  if excess > #old then
+    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+  end
+  for i = 1, #old do
+    delete_job(old[i])
+  end
+  each_slice('zrem', completed, old)
+end
+
+-- Writes what every outcome changes. Data is saved when there is any to save.
+local function settle(item, state, queue)
+  local key = job_key(item.jid)
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
+  end
+end
+
+-- Puts a job into its next queue; the state that it has there.
+local function advance(item, cap)
+  local jid, queue, delay = item.jid, item.next, item.delay
+  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
+  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  know_queue(queue)
+  if depend_on(jid, item.depends, 1) > 0 then
+    settle(item, 'depends', queue)
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    if delay > 0 then
+      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+    end
+    return 'depends'
+  end
+  local state = 'waiting'
+  if delay > 0 and #item.depends == 0 then
+    state = 'scheduled'
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  else
+    add_work(queue, now, item.priority, jid)
+  end
+  settle(item, state, queue)
+  if heard > 0 then
+    wake_for(queue, delay)
+  end
+  return state
+end
+
+-- Reads a job, and checks that this worker may complete it; why not, or nil.
+local function read_completed(item, worker)
+  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
+  local problem = not_owned(job[1], job[2], worker)
+  if problem then
+    return problem
+  elseif item.queue ~= job[5] then
+    return 'Job is running in another queue: ' .. tostring(job[5])
+  end
+  item.priority, item.retries = job[3], job[4]
+  item.ran = now - (tonumber(job[6]) or now)
+  adopt_history(item.jid, job[7])
+  if job[8] then
+    call('hdel', job_key(item.jid), 'grace')
+  end
+end
+
+-- Gives back the locks of the items of one queue, and adds to its statistics.
+local function unlock(queue, items, worker)
+  local jids, ran = {}, {}
+  for i = 1, #items do
+    if not items[i].problem then
+      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
+    end
+  end
+  if #jids == 0 then
+    return
+  end
+  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+    for i = 1, #jids do
+      leave_queue(queue, jids[i])
+    end
+  end
+  call('zrem', worker_key(worker), unpack(jids))
+  observe('run', queue, ran)
+end
+
+-- The queues of the items, and the items of each.
+local function group_by_queue(items)
+  local queues, by_queue = {}, {}
+  for i = 1, #items do
+    local queue = items[i].queue
+    if not by_queue[queue] then
+      queues[#queues + 1] = queue
+      by_queue[queue] = {}
+    end
+    local same = by_queue[queue]
+    same[#same + 1] = items[i]
+  end
+  return queues, by_queue
+end
+
+-- The settings that completing needs: three, then the max-concurrency of each queue. A queue
+-- that has one may run another job when one is complete.
+local function read_config(queues)
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+  for i = 1, #queues do
+    fields[3 + i] = queues[i] .. '-max-concurrency'
+  end
+  return call('hmget', prefix .. 'config', unpack(fields))
+end
+
+-- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends}; data
+-- '' leaves it as it is. Sets each item's state, or its problem.
+local function complete(worker, items)
+  local queues, by_queue = group_by_queue(items)
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
+  local done = entry(now, 'done')
+  local owned, finished = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    item.problem = read_completed(item, worker)
+    if not item.problem then
+      record(item.jid, done, cap)
+      owned[#owned + 1] = item.jid
+      -- The state is written at once, so that the same job twice in one call is refused.
+      if item.next then
+        item.state = advance(item, cap)
+      else
+        item.state = 'complete'
+        settle(item, 'complete', '')
+        finished[#finished + 1] = stamp
+        finished[#finished + 1] = item.jid
+      end
+    end
+  end
+  if #owned == 0 then
+    return
+  end
+  for i = 1, #queues do
+    unlock(queues[i], by_queue[queues[i]], worker)
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
+    end
+  end
+  publish_each_tracked('completed', owned)
+  if #finished == 0 then
+    return
+  end
+  call('zadd', prefix .. 'completed', unpack(finished))
+  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
+  for i = 1, #items do
+    local item = items[i]
+    if item.state == 'complete' then
+      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+        cjson.encode(item.queue) .. '}')
+      release_dependents(item.jid)
+    end
+  end
+end

@@ -1,0 +1,106 @@
+-- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
+
+-- @include "lib/clock.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/json.lua"
+-- @include "lib/events.lua"
+-- @include "lib/history.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/jobs.lua"
+-- @include "lib/work.lua"
+
+-- The settings that taking needs, for some queues, by one read.
+local function read_settings(queues)
+  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
+  for i = 1, #queues do
+    fields[#fields + 1] = queues[i] .. '-heartbeat'
+    fields[#fields + 1] = queues[i] .. '-max-concurrency'
+  end
+  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local settings = {
+    grace = tonumber(values[2] or 10) or 10,
+    cap = history_cap(values[3]),
+    heartbeat = {},
+    max_concurrency = {},
+  }
+  for i = 1, #queues do
+    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
+    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+  end
+  return settings
+end
+
+-- How many of the wanted jobs a queue may still run.
+local function allowed(queue, max_concurrency, wanted)
+  if max_concurrency <= 0 then
+    return wanted
+  end
+  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
+  return math.min(wanted, math.max(0, max_concurrency - running))
+end
+
+-- Takes up to limit jids out of work, highest score first.
+local function take_work(queue, limit)
+  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
+  local jids = {}
+  for i = 1, #scored, 2 do
+    jids[#jids + 1] = scored[i]
+  end
+  return jids
+end
+
+-- Whether each of the jids is tracked.
+local function which_tracked(jids, first, last)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
+  local tracked = {}
+  for i = 1, #scores do
+    tracked[jids[first + i - 1]] = scores[i] and true or false
+  end
+  return tracked
+end
+
+-- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
+-- out. Jobs that are gone are dropped.
+local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
+  local expires = exact(now + heartbeat)
+  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, waited, locks = {}, {}, {}
+  for i = first, last do
+    local jid = jids[i]
+    local job = read_job(jid)
+    if job[1] then
+      adopt_history(jid, job[14])
+      job[14] = false
+      record(jid, popped, cap)
+      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      job[3], job[5], job[7] = 'running', worker, expires
+      jobs[#jobs + 1] = job
+      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      locks[#locks + 1] = expires
+      locks[#locks + 1] = jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  if #jobs == 0 then
+    return
+  end
+  observe('wait', queue, waited)
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  call('zadd', worker_key(worker), unpack(locks))
+  local tracked = which_tracked(jids, first, last)
+  for i = 1, #jobs do
+    local jid = jobs[i][1]
+    if tracked[jid] then
+      publish('popped', jid)
+    end
+    out[#out + 1] = show(jobs[i], tracked[jid])
+  end
+end
+
+-- Locks all of the jids.
+local function lock(queue, jids, worker, heartbeat, cap, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+  end
+end

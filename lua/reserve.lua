@@ -1,0 +1,266 @@
+-- reserve: locks jobs of several queues for a worker that has room for them, in one call. When
+-- there are fewer than it has room for, the worker is idle: the next job that is ready wakes it.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, count, order, cursor, poll, claim, queue...
+--          order     'ordered': a queue is asked when those before it have no more;
+--                    'round-robin': one job of each queue in turn
+--          cursor    which queue is asked first by round-robin, from 0
+--          poll      how many seconds the worker waits at the most before it asks again
+--          claim     the claim that the last call returned
+--          count     may be 0: the worker has no room and is not idle any more
+-- Returns  an array: the cursor of the next call; how many seconds to wait at the most, as text,
+--          '0' when there may be more; the queue for whose next due job this worker waits, or
+--          ''; when it is idle, how many clients listen for puts by other scripts; then an
+--          array for each job:
+--          jid, klass, queue, priority, retries, remaining, data, tags, failure,
+--          spawned_from_jid, heartbeat
+-- Errors   Reserve()
+-- Cost     4 commands, 3 for each queue that is asked, 6 for each job, and the workers' part:
+--          1, or 1 for each queue when the worker becomes idle
+
+-- @include "lib/check.lua"
+-- @include "lib/take.lua"
+-- @include "lib/due.lua"
+-- @include "lib/locks.lua"
+-- @include "lib/wake.lua"
+
+local worker = required('Reserve', 'worker', ARGV[2])
+local count = whole('Reserve', 'count', ARGV[3])
+local order = ARGV[4]
+local cursor = whole('Reserve', 'cursor', ARGV[5])
+local poll = number('Reserve', 'poll', ARGV[6])
+local claim = ARGV[7]
+local queues = {}
+for i = 8, #ARGV do
+  queues[i - 7] = required('Reserve', 'queue', ARGV[i])
+end
+if #queues == 0 or #queues > 1000 then
+  reject('Reserve', 'Arg "queue": needs 1 to 1000')
+elseif order ~= 'ordered' and order ~= 'round-robin' then
+  reject('Reserve', 'Unknown order "' .. tostring(order) .. '"')
+end
+
+local idle = prefix .. 'x:idle'
+
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
+
+-- The worker has no room: it is not idle, and what it waited for is for another one.
+local function become_busy()
+  call('srem', idle, worker)
+  if claim ~= '' then
+    call('del', due_key(claim))
+    wake(claim)
+  end
+end
+
+if count == 0 then
+  become_busy()
+  return {cursor, '0', '', 0}
+end
+
+local settings = read_settings(queues)
+local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+call('zadd', prefix .. 'workers', stamp, worker)
+
+-- When the first member of a sorted set falls due; nil when it is empty.
+local function first_due(key)
+  return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
+end
+
+-- Takes the expired jobs of a queue, and moves what is due into its work, both as far as they
+-- are wanted. Returns the jids taken and how many more may be taken.
+local function open(i, wanted)
+  local queue = queues[i]
+  wanted = allowed(queue, settings.max_concurrency[i], wanted)
+  if paused[i] == 1 or wanted == 0 then
+    return {}, 0
+  end
+  local expired = {}
+  local due = first_due(queue_key(queue, 'locks'))
+  if due and due <= now then
+    expired = take_expired(queue, wanted, settings.grace, settings.cap)
+    each_slice('zrem', queue_key(queue, 'work'), expired)
+  end
+  wanted = wanted - #expired
+  due = first_due(queue_key(queue, 'recur'))
+  if due and due <= now then
+    check_recurring(queue, wanted)
+  end
+  due = first_due(queue_key(queue, 'scheduled'))
+  if due and due <= now then
+    check_scheduled(queue, wanted)
+  end
+  return expired, wanted
+end
+
+-- What a job is to a worker: no history and no relations, which are dear and seldom needed.
+local function fields(heartbeat)
+  return function(job)
+    return {job[1], job[2], job[4], job[6], job[8], job[9], job[10], job[11], job[12], job[13], heartbeat}
+  end
+end
+
+local function lock_from(i, jids, out)
+  local heartbeat = settings.heartbeat[i]
+  lock(queues[i], jids, worker, heartbeat, settings.cap, fields(exact(heartbeat)), out)
+end
+
+-- A queue is asked for all that is wanted before the next one is.
+local function take_ordered(out)
+  for i = 1, #queues do
+    local expired, more = open(i, count - #out)
+    lock_from(i, expired, out)
+    while more > 0 do
+      local jids = take_work(queues[i], more)
+      if #jids == 0 then
+        break
+      end
+      local before = #out
+      lock_from(i, jids, out)
+      more = more - (#out - before)
+    end
+    if #out == count then
+      return
+    end
+  end
+end
+
+-- Deals the turns: whose job is the first, the second and so on, when queue i has have[i].
+-- Moves the cursor behind the last one.
+local function deal(have, wanted)
+  local turns, shares, left = {}, {}, 0
+  for i = 1, #queues do
+    shares[i] = 0
+    left = left + have[i]
+  end
+  while wanted > 0 and left > 0 do
+    local i = cursor % #queues + 1
+    if have[i] > shares[i] then
+      shares[i] = shares[i] + 1
+      turns[#turns + 1] = i
+      wanted, left = wanted - 1, left - 1
+    end
+    cursor = i % #queues
+  end
+  return turns, shares
+end
+
+-- Lost jobs come first; then each queue has its turn.
+local function take_round_robin(out)
+  local have = {}
+  for turn = 1, #queues do
+    local i = (cursor + turn - 1) % #queues + 1
+    local expired, more = open(i, count - #out)
+    lock_from(i, expired, out)
+    have[i] = 0
+    if more > 0 then
+      have[i] = math.min(more, call('zcard', queue_key(queues[i], 'work')))
+    end
+  end
+  local turns, shares = deal(have, count - #out)
+  local taken = {}
+  for i = 1, #queues do
+    taken[i] = {}
+    if shares[i] > 0 then
+      lock_from(i, take_work(queues[i], shares[i]), taken[i])
+    end
+  end
+  local at = {}
+  for turn = 1, #turns do
+    local i = turns[turn]
+    at[i] = (at[i] or 0) + 1
+    out[#out + 1] = taken[i][at[i]]
+  end
+end
+
+-- Whether a queue has more that could be taken at once.
+local function has_more(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  local due = first_due(queue_key(queue, 'scheduled'))
+  return due and due <= now
+end
+
+-- What is left when the worker has all that it wanted is for another one.
+local function pass_on()
+  for i = 1, #queues do
+    if paused[i] == 0 and has_more(queues[i]) then
+      wake(queues[i])
+      return
+    end
+  end
+end
+
+local function by_due(a, b)
+  return a.due < b.due
+end
+
+-- What falls due in each queue before the worker asks again, soonest first.
+local function coming_due()
+  local coming = {}
+  for i = 1, #queues do
+    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+      local due = tonumber(call('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
+        'WITHSCORES', 'LIMIT', 0, 1)[2])
+      if due and paused[i] == 0 then
+        coming[#coming + 1] = {due = due, queue = queues[i]}
+      end
+    end
+  end
+  table.sort(coming, by_due)
+  return coming
+end
+
+-- Claims to wait for what falls due in a queue, unless another worker waits for it already.
+local function claim_due(queue, due)
+  local key = due_key(queue)
+  local held = call('get', key)
+  if held then
+    local until_then, holder = string.match(held, '^(%S+) (.*)$')
+    local at = tonumber(until_then)
+    if holder ~= worker and at > now and at <= due then
+      return false
+    end
+  end
+  call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  return true
+end
+
+-- Of all idle workers, one waits for what falls due in a queue. Returns how long to wait, and
+-- for which queue.
+local function become_idle()
+  for i = 1, #queues do
+    call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
+  end
+  call('sadd', idle, worker)
+  for _, next_one in ipairs(coming_due()) do
+    if claim_due(next_one.queue, next_one.due) then
+      return math.max(next_one.due - now, 0.001), next_one.queue
+    end
+  end
+  return poll, ''
+end
+
+local out = {}
+if order == 'ordered' then
+  take_ordered(out)
+else
+  take_round_robin(out)
+end
+local wait, claimed, listeners = 0, '', 0
+if #out < count then
+  wait, claimed = become_idle()
+  listeners = call('pubsub', 'numsub', prefix .. 'x:listen')[2]
+else
+  become_busy()
+  pass_on()
+end
+local reply = {cursor, exact(wait), claimed, listeners}
+for i = 1, #out do
+  reply[i + 4] = out[i]
+end
+return reply

@@ -1,0 +1,23 @@
+-- schedule: puts the job of a schedule that was due at a time, unless another client did.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
+-- Returns  the jid, or nil when the schedule has gone past that time already
+-- Errors   Schedule(), and those of put
+-- Cost     2 commands more than put
+--
+-- The hash x:schedules has, by id, when each schedule was last due.
+
+-- @include "lib/put.lua"
+
+local id = required('Schedule', 'id', ARGV[2])
+local due = number('Schedule', 'due', ARGV[3])
+local last = tonumber(call('hget', prefix .. 'x:schedules', id) or nil)
+if last and last >= due then
+  return nil
+end
+table.remove(ARGV, 2)
+table.remove(ARGV, 2)
+local jid = put_arguments()
+call('hset', prefix .. 'x:schedules', id, exact(due))
+return jid
