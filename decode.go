@@ -182,15 +182,23 @@ func (r *jobReply) job(c *Client) *Job {
 	for _, entry := range r.History {
 		j.History = append(j.History, entry.entries()...)
 	}
-	if r.Failure != nil && r.Failure.Group != "" {
-		j.Failure = &Failure{
-			Group:   string(r.Failure.Group),
-			Message: string(r.Failure.Message),
-			When:    r.Failure.When.time(),
-			Worker:  string(r.Failure.Worker),
-		}
+	if r.Failure != nil {
+		j.Failure = r.Failure.failure()
 	}
 	return j
+}
+
+// failure returns the failure, nil when there was none.
+func (r *failureReply) failure() *Failure {
+	if r.Group == "" {
+		return nil
+	}
+	return &Failure{
+		Group:   string(r.Group),
+		Message: string(r.Message),
+		When:    r.When.time(),
+		Worker:  string(r.Worker),
+	}
 }
 
 func stringsOf(texts []text) []string {

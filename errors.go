@@ -16,13 +16,16 @@ type Code string
 
 // The codes of errors. Each has a sentinel of the same name for [errors.Is].
 const (
+	CodeCanceled      Code = "canceled"
 	CodeHasDependents Code = "has dependents"
 	CodeInvalid       Code = "invalid"
 	CodeLockLost      Code = "lock lost"
+	CodeMaxRunTime    Code = "max run time"
 	CodeNotDepending  Code = "not depending"
 	CodeNotFound      Code = "not found"
 	CodeNotRunning    Code = "not running"
 	CodeServer        Code = "server"
+	CodeStopped       Code = "stopped"
 	CodeUnavailable   Code = "unavailable"
 	CodeWrongQueue    Code = "wrong queue"
 )

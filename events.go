@@ -52,7 +52,13 @@ type Event struct {
 	Message string // why it failed
 	Option  string // the setting
 	Value   string // what it was set to
+
+	channel string // where it was told, without the namespace
+	wakes   bool   // the script that told it wakes a worker by itself
 }
+
+// eventSubscribed tells a worker that it listens for the jobs of other clients from now on.
+const eventSubscribed EventKind = "subscribed"
 
 // eventsBuffer is how many events wait for a slow reader before the connection does.
 const eventsBuffer = 256
@@ -137,12 +143,12 @@ func (e *Events) receive(ctx context.Context) {
 	for ctx.Err() == nil {
 		message, err := e.pubsub.ReceiveTimeout(ctx, keepAlive)
 		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
 			if isTimeout(err) && !asked {
 				asked = e.pubsub.Ping(ctx) == nil
 				continue
-			}
-			if errors.Is(err, redis.ErrClosed) && ctx.Err() != nil {
-				return
 			}
 			if !lost {
 				e.client.logger.Warn("qless: the subscription to events broke", "error", err)
@@ -159,6 +165,8 @@ func (e *Events) receive(ctx context.Context) {
 			if lost {
 				lost = false
 				e.send(ctx, Event{Kind: EventGap})
+			} else if m.Channel == e.client.runner.prefix+channelListen {
+				e.send(ctx, Event{Kind: eventSubscribed})
 			}
 		case *redis.Message:
 			e.send(ctx, e.client.decodeEvent(m.Channel, m.Payload))
@@ -181,9 +189,9 @@ func isTimeout(err error) bool {
 // decodeEvent reads what was published. A message of a tracked job is its jid; one of the
 // log, or of a worker, is JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
-	kind := EventKind(strings.TrimPrefix(channel, c.runner.prefix))
-	if kind != "log" && !strings.HasPrefix(string(kind), "w:") {
-		return Event{Kind: kind, Tracked: true, JID: payload}
+	channel = strings.TrimPrefix(channel, c.runner.prefix)
+	if channel != channelLog && !strings.HasPrefix(channel, "w:") {
+		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
 	}
 	var told struct {
 		Event   text `json:"event"`
@@ -209,5 +217,7 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Message: string(told.Message),
 		Option:  string(told.Option),
 		Value:   string(told.Value),
+		channel: channel,
+		wakes:   strings.HasSuffix(payload, " "),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -82,6 +83,7 @@ type Job struct {
 	Worker string
 
 	client *Client
+	ended  *atomic.Bool // tells the worker that gave the job out; nil when none did
 }
 
 // Failure is why a job failed.
@@ -111,6 +113,13 @@ type HistoryEntry struct {
 
 	// Details are the fields that a log added, nil when there are none.
 	Details map[string]json.RawMessage
+}
+
+// end notes that the job is not this worker's any more.
+func (j *Job) end() {
+	if j.ended != nil {
+		j.ended.Store(true)
+	}
 }
 
 // Unmarshal decodes the job's data. Data that does not fit is [ErrInvalid].
@@ -178,6 +187,7 @@ func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
 	}
 	j.State, j.Queue, j.Worker, j.Expires, j.Failure = State(state), o.next, "", time.Time{}, nil
 	j.Remaining = j.Retries
+	j.end()
 	return nil
 }
 
@@ -197,6 +207,7 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	j.State, j.Worker, j.Expires = StateFailed, "", time.Time{}
+	j.end()
 	return nil
 }
 
@@ -235,6 +246,7 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 	default:
 		j.State = StateWaiting
 	}
+	j.end()
 	return nil
 }
 
@@ -261,7 +273,11 @@ func (j *Job) Heartbeat(ctx context.Context) error {
 // is left alone. A job that others depend on is [ErrHasDependents]: [Client.Cancel] cancels
 // several at once.
 func (j *Job) Cancel(ctx context.Context) error {
-	return j.client.Cancel(ctx, j.JID)
+	err := j.client.Cancel(ctx, j.JID)
+	if err == nil {
+		j.end()
+	}
+	return err
 }
 
 // Move puts the job into a queue, whatever its state, and saves its data: a worker that has
@@ -279,6 +295,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		return err
 	}
 	j.Queue, j.Worker, j.Expires = queue, "", time.Time{}
+	j.end()
 	return nil
 }
 
@@ -397,6 +414,7 @@ func (j *Job) Timeout(ctx context.Context) error {
 	err := j.client.Timeout(ctx, j.JID)
 	if err == nil {
 		j.State, j.Expires = StateStalled, time.Time{}
+		j.end()
 	}
 	return err
 }
@@ -407,6 +425,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fresh.ended = j.ended
 	*j = *fresh
 	return nil
 }

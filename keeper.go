@@ -1,0 +1,129 @@
+package qless
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// renewBatch bounds how many locks one script renews.
+const renewBatch = 500
+
+// keepLocks renews the lock of every job that runs at a third of its time, whatever its
+// handler does, and lets go of those that are lost.
+func (w *Worker) keepLocks(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-w.beat:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if failures > 0 {
+			w.loseExpired()
+		}
+		due, next := w.dueLocks()
+		if len(due) > 0 {
+			if w.renew(ctx, due) {
+				failures = 0
+				_, next = w.dueLocks()
+			} else {
+				failures++
+				backoff := 20 * time.Millisecond << min(failures, 6)
+				next = time.Duration(float64(backoff) * (0.5 + rand.Float64()/2))
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// dueLocks returns the jobs whose locks are to be renewed, and when the next one is. Locks
+// that fall due soon after go with them.
+func (w *Worker) dueLocks() ([]*run, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now().UnixNano()
+	next := int64(time.Hour)
+	var due []*run
+	for _, r := range w.running {
+		left := r.renewAt.Load() - now
+		if left <= (r.until.Load()-r.renewAt.Load())/20 {
+			due = append(due, r)
+		} else {
+			next = min(next, left)
+		}
+	}
+	return due, time.Duration(next)
+}
+
+// renew renews locks; false when the server did not answer.
+func (w *Worker) renew(ctx context.Context, due []*run) bool {
+	for from := 0; from < len(due); from += renewBatch {
+		batch := due[from:min(from+renewBatch, len(due))]
+		jids := make([]string, len(batch))
+		for i, r := range batch {
+			jids[i] = r.jid
+		}
+		asked := time.Now()
+		reply, err := w.client.run(ctx, "renew", "", anys([]any{w.client.worker}, jids...)...)
+		if err != nil {
+			w.log.Warn("qless: locks could not be renewed", "jobs", len(batch), "error", err)
+			return false
+		}
+		answers, err := decodeStrings("renew", reply)
+		if err != nil || len(answers) != len(batch) {
+			w.log.Error("qless: renewals were answered strangely", "error", err)
+			return false
+		}
+		w.renewed(batch, answers, asked)
+	}
+	return true
+}
+
+// renewed notes what the server said to renewals that were asked for at a time.
+func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, r := range batch {
+		problem, refused := strings.CutPrefix(answers[i], "!")
+		if !refused {
+			r.locked(asked, numberOf(answers[i]).duration())
+			continue
+		}
+		if w.running[r.jid] == r && !r.ended.Load() {
+			w.log.Warn("qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
+			cause := error(ErrLockLost)
+			if strings.HasPrefix(problem, "Job does not exist") {
+				cause = ErrCanceled
+			}
+			w.drop(r, cause)
+		}
+	}
+}
+
+// loseExpired drops the jobs whose locks have ended because renewals did not get through.
+func (w *Worker) loseExpired() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for _, r := range w.running {
+		if now.After(r.lockUntil()) {
+			w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
+			w.drop(r, ErrLockLost)
+		}
+	}
+}
+
+// renewNow makes all locks due, to learn which of them are still held.
+func (w *Worker) renewNow() {
+	w.mu.Lock()
+	for _, r := range w.running {
+		r.renewAt.Store(0)
+	}
+	w.mu.Unlock()
+	poke(w.beat)
+}

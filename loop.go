@@ -1,0 +1,332 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// loop is the one place from which a worker reserves jobs and tells what became of them:
+// one exchange with the server at a time, which carries all outcomes that there are by then
+// and asks for as many jobs as there is room. Under light load an outcome goes out at once;
+// under heavy load whatever came up during one exchange goes out with the next.
+func (w *Worker) loop(ctx context.Context) {
+	l := looper{w: w, reservation: reservation{patterns: w.cfg.Queues, order: w.cfg.Order}}
+	l.alarm = time.NewTimer(0)
+	defer l.alarm.Stop()
+	for {
+		if !l.restAfterFailure(ctx) {
+			return
+		}
+		todo := w.todo()
+		switch {
+		case todo.done:
+			return
+		case todo.something():
+			l.exchange(ctx, todo)
+		case !l.wait(ctx):
+			return
+		}
+	}
+}
+
+// todo is what the loop has to do.
+type todo struct {
+	outcomes []*outcome
+	room     int  // how many jobs to ask for
+	leave    bool // no more jobs are wanted: the worker is not idle any more
+	done     bool // it has stopped, and all is told
+}
+
+func (t todo) something() bool { return len(t.outcomes) > 0 || t.room > 0 || t.leave }
+
+// todo takes what there is to do. The outcomes are the caller's then.
+func (w *Worker) todo() todo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stopping := w.state == workerStopping
+	t := todo{outcomes: w.outcomes}
+	w.outcomes = nil
+	if stopping && len(w.running) == 0 && len(t.outcomes) == 0 {
+		t.done = true
+		return t
+	}
+	if stopping || w.paused {
+		t.leave = w.idle
+	} else if w.hungry {
+		t.room = max(0, w.cfg.Concurrency-w.busy)
+	}
+	return t
+}
+
+// putBack returns outcomes that could not be told, unless their locks have ended: then the
+// jobs are another worker's.
+func (w *Worker) putBack(outcomes []*outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for _, o := range outcomes {
+		if now.Before(o.until) {
+			w.outcomes = append(w.outcomes, o)
+		} else {
+			w.log.Error("qless: an outcome could not be told before the lock ended", "jid", o.jid, "outcome", o.action)
+			w.health.lost++
+		}
+	}
+}
+
+// looper is the state of the loop.
+type looper struct {
+	w           *Worker
+	reservation reservation
+	resolvedAt  time.Time
+	alarm       *time.Timer // when to ask again at the latest
+	failures    int         // exchanges that failed in a row
+	notBefore   time.Time   // no exchange before, after a failure
+	stranded    bool        // a reserve's answer was lost: it may have locked jobs
+}
+
+// restAfterFailure waits until the next exchange may be; false when the context has ended.
+func (l *looper) restAfterFailure(ctx context.Context) bool {
+	delay := time.Until(l.notBefore)
+	if delay <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wait waits for something to do; false when the context has ended.
+func (l *looper) wait(ctx context.Context) bool {
+	select {
+	case <-l.w.kick:
+	case <-l.alarm.C:
+		l.w.wakeUp()
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// finishBatch bounds how many outcomes one script takes.
+const finishBatch = 200
+
+// exchange tells outcomes and asks for jobs, in one round trip.
+func (l *looper) exchange(ctx context.Context, t todo) {
+	w := l.w
+	if t.room > 0 && !l.resolve(ctx) {
+		t.room = 0
+	}
+	p := &pipeline{runner: &w.client.runner}
+	for from := 0; from < len(t.outcomes); from += finishBatch {
+		args := []any{w.client.worker}
+		for _, o := range t.outcomes[from:min(from+finishBatch, len(t.outcomes))] {
+			args = o.appendTo(args)
+		}
+		p.add("finish", args...)
+	}
+	asks := (t.room > 0 || t.leave) && len(l.reservation.queues) > 0
+	if asks {
+		w.mu.Lock()
+		w.hungry = false
+		w.mu.Unlock()
+		p.add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
+	}
+	if len(p.calls) == 0 {
+		l.alarm.Reset(w.cfg.PollInterval)
+		w.mu.Lock()
+		w.hungry = false
+		w.mu.Unlock()
+		return
+	}
+	sent := time.Now()
+	replies, failures := p.exec(ctx)
+	var failed error
+	for i, from := 0, 0; from < len(t.outcomes); i, from = i+1, from+finishBatch {
+		batch := t.outcomes[from:min(from+finishBatch, len(t.outcomes))]
+		if err := w.told(batch, replies[i], failures[i]); err != nil {
+			failed = err
+		}
+	}
+	if asks {
+		last := len(replies) - 1
+		if err := l.take(replies[last], failures[last], sent, t.room); err != nil {
+			failed = err
+		}
+	}
+	l.after(ctx, failed)
+}
+
+// after notes how an exchange went, and after a failure keeps the next one waiting.
+func (l *looper) after(ctx context.Context, failed error) {
+	w := l.w
+	if failed == nil {
+		w.mu.Lock()
+		w.health.turned(time.Now())
+		w.mu.Unlock()
+		if l.failures > 0 {
+			w.log.Info("qless: the server is back")
+		}
+		l.failures = 0
+		if l.stranded {
+			l.stranded = false
+			l.recover(ctx)
+		}
+		return
+	}
+	if l.failures == 0 && ctx.Err() == nil {
+		w.log.Warn("qless: the server does not answer", "error", failed)
+	}
+	l.failures++
+	longest := 50 * time.Millisecond << min(l.failures, 6)
+	l.notBefore = time.Now().Add(time.Duration(float64(longest) * (0.5 + rand.Float64()/2)))
+}
+
+// told deals with the answers to outcomes.
+func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
+	if err == nil {
+		var answers []string
+		if answers, err = decodeStrings("finish", reply); err == nil && len(answers) == len(outcomes) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for i, o := range outcomes {
+				w.settled(o, answers[i])
+			}
+			return nil
+		}
+	}
+	err = wrap("finish", "", err)
+	if errors.Is(err, ErrInvalid) {
+		w.log.Error("qless: outcomes were refused", "outcomes", len(outcomes), "error", err)
+		return nil
+	}
+	for _, o := range outcomes {
+		o.unknown = true
+	}
+	w.putBack(outcomes)
+	return err
+}
+
+// settled notes what the server said to one outcome. The mutex is held.
+func (w *Worker) settled(o *outcome, answer string) {
+	problem, refused := strings.CutPrefix(answer, "!")
+	switch {
+	case !refused:
+		w.health.count(o.action)
+	case o.unknown:
+		// It was sent before and no answer came: that one was heard, or the job is lost.
+		w.health.count(o.action)
+		w.log.Info("qless: an outcome told again was refused", "jid", o.jid, "outcome", o.action, "problem", problem)
+	default:
+		w.health.lost++
+		w.log.Warn("qless: an outcome was discarded", "jid", o.jid, "outcome", o.action, "problem", problem)
+	}
+}
+
+// take starts the jobs that were reserved.
+func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
+	w := l.w
+	if err == nil {
+		var got reserved
+		if got, err = w.client.decodeReserved(reply); err == nil {
+			l.reservation.cursor, l.reservation.claim = got.cursor, got.claim
+			w.mu.Lock()
+			w.idle = asked > 0 && got.wait > 0
+			w.mu.Unlock()
+			for _, reserved := range got.jobs {
+				w.begin(reserved, sent)
+			}
+			l.rest(got, asked)
+			return nil
+		}
+	}
+	l.stranded = !w.named
+	w.mu.Lock()
+	w.hungry = true
+	w.mu.Unlock()
+	return wrap("reserve", "", err)
+}
+
+// rest sets when to ask again: at once when there may be more, else at the time that the
+// server told, or when something wakes the worker.
+func (l *looper) rest(got reserved, asked int) {
+	if asked == 0 {
+		l.alarm.Stop()
+		return
+	}
+	if got.wait == 0 {
+		l.alarm.Stop()
+		l.w.wakeUp()
+		return
+	}
+	wait := got.wait
+	if got.claim == "" {
+		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
+		l.w.needListeners(got.listeners)
+	}
+	l.alarm.Reset(wait)
+}
+
+// recover gives back what was locked by a reserve whose answer was lost.
+func (l *looper) recover(ctx context.Context) {
+	w := l.w
+	held, err := w.client.Worker(ctx, w.client.worker)
+	if err != nil {
+		l.stranded = true
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := map[string]bool{}
+	for jid := range w.running {
+		known[jid] = true
+	}
+	for _, o := range w.outcomes {
+		known[o.jid] = true
+	}
+	until := time.Now().Add(time.Minute)
+	for _, jid := range append(held.Jobs, held.Stalled...) {
+		if !known[jid] {
+			w.log.Warn("qless: a job whose reservation was not heard of is given back", "jid", jid)
+			w.outcomes = append(w.outcomes, &outcome{action: actionRelease, jid: jid, queue: "?", until: until, args: []string{"0"}})
+		}
+	}
+}
+
+// resolve finds the queues of the patterns anew when it is time; false when there are none
+// to ask.
+func (l *looper) resolve(ctx context.Context) bool {
+	r := &l.reservation
+	if len(r.queues) > 0 && !r.hasPatterns() {
+		return true
+	}
+	if l.w.queuesAppeared() || time.Since(l.resolvedAt) >= l.w.cfg.PollInterval/2 {
+		var known []string
+		if r.hasPatterns() {
+			var err error
+			if known, err = l.w.client.knownQueues(ctx); err != nil {
+				l.w.log.Warn("qless: the queues could not be listed", "error", err)
+			}
+		}
+		l.resolvedAt = time.Now()
+		r.resolve(known)
+		l.w.setResolved(r.queues)
+	}
+	return len(r.queues) > 0
+}
+
+// wakeUp makes the loop ask for jobs.
+func (w *Worker) wakeUp() {
+	w.mu.Lock()
+	w.hungry = true
+	w.mu.Unlock()
+	w.nudge()
+}

@@ -1,0 +1,193 @@
+package qless
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Order says in which order a worker asks its queues.
+type Order int
+
+const (
+	// Ordered takes all that a queue has before it asks the next one.
+	Ordered Order = iota
+
+	// RoundRobin takes one job from each queue in turn.
+	RoundRobin
+
+	// ShuffledRoundRobin takes one job from each queue in turn, in another order each time,
+	// so that many workers do not all begin with the same queue.
+	ShuffledRoundRobin
+)
+
+// maxReserve bounds how many jobs one call reserves.
+const maxReserve = 1000
+
+// reservation is what the worker asks for: its queues, and what the last call told it.
+type reservation struct {
+	patterns []string
+	order    Order
+	queues   []string // what the patterns match now
+	cursor   int
+	claim    string
+}
+
+// hasPatterns reports whether the queues depend on which ones exist.
+func (r *reservation) hasPatterns() bool {
+	return slices.ContainsFunc(r.patterns, isPattern)
+}
+
+func isPattern(name string) bool {
+	return strings.Contains(name, "*") || strings.HasPrefix(name, "!")
+}
+
+// resolve sets the queues that the patterns match among the known ones: in the order of the
+// patterns, then in that in which the queues were first seen. A name without * is a queue
+// whether it is known or not; one with a ! before it takes away what it matches.
+func (r *reservation) resolve(known []string) {
+	var queues, without []string
+	for _, pattern := range r.patterns {
+		if exclusion, ok := strings.CutPrefix(pattern, "!"); ok {
+			without = append(without, exclusion)
+		} else if isPattern(pattern) {
+			queues = append(queues, matching(pattern, known)...)
+		} else {
+			queues = append(queues, pattern)
+		}
+	}
+	seen := map[string]bool{}
+	for _, exclusion := range without {
+		for _, queue := range matching(exclusion, queues) {
+			seen[queue] = true
+		}
+	}
+	r.queues = r.queues[:0]
+	for _, queue := range queues {
+		if !seen[queue] && len(r.queues) < maxReserve {
+			seen[queue] = true
+			r.queues = append(r.queues, queue)
+		}
+	}
+}
+
+// matching returns the names that a pattern matches; * is any text.
+func matching(pattern string, names []string) []string {
+	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`)
+	var matched []string
+	for _, name := range names {
+		if expression.MatchString(name) {
+			matched = append(matched, name)
+		}
+	}
+	return matched
+}
+
+// args returns the arguments of the script reserve.
+func (r *reservation) args(worker string, count int, poll time.Duration) []any {
+	order := "ordered"
+	queues := r.queues
+	switch r.order {
+	case RoundRobin:
+		order = "round-robin"
+	case ShuffledRoundRobin:
+		order = "round-robin"
+		queues = slices.Clone(queues)
+		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
+	}
+	return anys([]any{
+		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor), formatSeconds(poll), r.claim,
+	}, queues...)
+}
+
+// reserved is the reply of the script reserve.
+type reserved struct {
+	cursor    int
+	wait      time.Duration // 0 when there may be more
+	claim     string
+	listeners int
+	jobs      []reservedJob
+}
+
+// reservedJob is a job and how long its lock lasts.
+type reservedJob struct {
+	job       *Job
+	heartbeat time.Duration
+}
+
+// decodeReserved reads the reply of the script reserve.
+func (c *Client) decodeReserved(reply any) (reserved, error) {
+	items, ok := reply.([]any)
+	if !ok || len(items) < 4 {
+		return reserved{}, unexpected("reserve", reply)
+	}
+	var out reserved
+	var err error
+	if out.cursor, err = decodeInt("reserve", items[0]); err != nil {
+		return reserved{}, err
+	}
+	if out.listeners, err = decodeInt("reserve", items[3]); err != nil {
+		return reserved{}, err
+	}
+	out.wait = numberOf(items[1]).duration()
+	out.claim = stringOf(items[2])
+	for _, item := range items[4:] {
+		fields, ok := item.([]any)
+		if !ok || len(fields) != 11 {
+			return reserved{}, unexpected("reserve", item)
+		}
+		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
+	}
+	return out, nil
+}
+
+// decodeReservedJob reads the fields of a job in the order in which the script lists them.
+func (c *Client) decodeReservedJob(fields []any) reservedJob {
+	job := &Job{
+		JID:         stringOf(fields[0]),
+		Klass:       stringOf(fields[1]),
+		Queue:       stringOf(fields[2]),
+		Priority:    numberOf(fields[3]).int(),
+		Retries:     numberOf(fields[4]).int(),
+		Remaining:   numberOf(fields[5]).int(),
+		Data:        json.RawMessage(stringOf(fields[6])),
+		SpawnedFrom: stringOf(fields[9]),
+		State:       StateRunning,
+		Worker:      c.worker,
+		client:      c,
+	}
+	var tags list[text]
+	if raw := stringOf(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
+		job.Tags = stringsOf(tags)
+	}
+	var failure failureReply
+	if raw := stringOf(fields[8]); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+		job.Failure = failure.failure()
+	}
+	heartbeat := numberOf(fields[10]).duration()
+	job.Expires = time.Now().Add(heartbeat)
+	return reservedJob{job: job, heartbeat: heartbeat}
+}
+
+func stringOf(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func numberOf(v any) number {
+	var n number
+	_ = n.UnmarshalJSON([]byte(stringOf(v))) // what is no number is 0
+	return n
+}
+
+// knownQueues returns the names of the known queues, in the order in which they were first
+// seen.
+func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
+	names, err := c.rdb.ZRange(ctx, c.runner.prefix+"queues", 0, -1).Result()
+	return names, wrap("queues", "", err)
+}

@@ -1,0 +1,173 @@
+package qless
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// run is one job at work in this process.
+type run struct {
+	job      *Job
+	jid      string // these three as the job was taken: a handler may change its own
+	klass    string
+	queue    string
+	original json.RawMessage
+	route    *route
+	started  time.Time
+	cancel   context.CancelCauseFunc
+	ended    atomic.Bool  // its handler has ended it
+	until    atomic.Int64 // when the lock ends, by this process's clock
+	renewAt  atomic.Int64 // when to renew it
+}
+
+// locked notes that the lock lasts for a time, counted from when it was asked for.
+func (r *run) locked(asked time.Time, heartbeat time.Duration) {
+	r.until.Store(asked.Add(heartbeat).UnixNano())
+	r.renewAt.Store(asked.Add(heartbeat / 3).UnixNano())
+}
+
+func (r *run) lockUntil() time.Time { return time.Unix(0, r.until.Load()) }
+
+// attempt is 1 the first time that the job is worked in its queue.
+func (r *run) attempt() int { return max(r.job.Retries-r.job.Remaining, 0) + 1 }
+
+func (r *run) backoff(w *Worker) Backoff {
+	if r.route != nil && r.route.backoff != nil {
+		return r.route.backoff
+	}
+	return w.cfg.Backoff
+}
+
+// changedData returns the job's data when the handler has changed it, else nothing.
+func (r *run) changedData() (string, error) {
+	if bytes.Equal(r.job.Data, r.original) {
+		return "", nil
+	}
+	return r.job.data("complete")
+}
+
+// begin starts to work a job that was reserved by a call sent at a time.
+func (w *Worker) begin(reserved reservedJob, sent time.Time) {
+	job := reserved.job
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r := &run{
+		job:      job,
+		jid:      job.JID,
+		klass:    job.Klass,
+		queue:    job.Queue,
+		original: bytes.Clone(job.Data),
+		route:    w.mux.find(job.Klass),
+		started:  time.Now(),
+		cancel:   cancel,
+	}
+	job.ended = &r.ended
+	r.locked(sent, reserved.heartbeat)
+	w.mu.Lock()
+	if old, ok := w.running[r.jid]; ok {
+		w.drop(old, ErrLockLost) // its lock ended, and this worker took the job again
+	}
+	w.running[r.jid] = r
+	w.busy++
+	w.mu.Unlock()
+	poke(w.beat)
+	go w.work(ctx, r)
+}
+
+// work calls the handler of a job and notes the outcome.
+func (w *Worker) work(ctx context.Context, r *run) {
+	defer r.cancel(nil)
+	var o *outcome
+	if r.route == nil {
+		w.unknownKlass(r.job)
+		o = &outcome{
+			action: actionRelease, jid: r.jid, queue: r.queue, until: r.lockUntil(),
+			args: []string{formatSeconds(w.cfg.UnknownKlassDelay)},
+		}
+	} else {
+		err := w.call(ctx, r)
+		if !r.ended.Load() {
+			o = w.decide(r, err)
+		}
+	}
+	w.mu.Lock()
+	w.busy--
+	if w.running[r.jid] == r {
+		delete(w.running, r.jid)
+		if o != nil {
+			w.outcomes = append(w.outcomes, o)
+		} else {
+			w.health.ended++
+		}
+	} else if o != nil {
+		w.health.lost++
+		w.log.Warn("qless: a job's result was discarded", "jid", r.jid, "klass", r.klass,
+			"result", o.action, "reason", context.Cause(ctx))
+	}
+	w.mu.Unlock()
+	w.nudge()
+}
+
+// call calls the handler, with the middleware around it; a panic is an error.
+func (w *Worker) call(ctx context.Context, r *run) (err error) {
+	limit := r.route.maxRunTime
+	if limit == 0 {
+		limit = w.cfg.MaxRunTime
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
+		defer cancel()
+	}
+	returned := false
+	defer func() {
+		if value := recover(); value != nil {
+			err = FailWith(r.klass+":panic", &panicError{value: value, stack: debug.Stack()})
+		} else if !returned {
+			err = errors.New("the handler ended its goroutine")
+		}
+	}()
+	handler := r.route.handler
+	for i := len(w.around) - 1; i >= 0; i-- {
+		handler = w.around[i](handler)
+	}
+	err = handler.Work(ctx, r.job)
+	returned = true
+	return err
+}
+
+// drop lets go of a job whose lock is not this worker's any more: its context ends, and its
+// result will be discarded. The mutex is held.
+func (w *Worker) drop(r *run, cause error) {
+	delete(w.running, r.jid)
+	r.cancel(cause)
+}
+
+// lose drops a job by its jid, if it runs here.
+func (w *Worker) lose(jid string, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r, ok := w.running[jid]; ok {
+		w.drop(r, cause)
+	}
+}
+
+// unknownKlass reports, once a minute, a klass that no handler here takes.
+func (w *Worker) unknownKlass(job *Job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if now.Sub(w.health.unknownAt[job.Klass]) < time.Minute {
+		return
+	}
+	if w.health.unknownAt == nil || len(w.health.unknownAt) > 1000 {
+		w.health.unknownAt = map[string]time.Time{}
+	}
+	w.health.unknownAt[job.Klass] = now
+	w.log.Warn("qless: no handler here takes the klass; its jobs are given back",
+		"klass", job.Klass, "queue", job.Queue, "delay", w.cfg.UnknownKlassDelay)
+}
