@@ -40,27 +40,26 @@ type script struct {
 	sha  string
 }
 
-// scripts has every command by name, flattened from the embedded sources once.
-var scripts = sync.OnceValue(func() map[string]*script {
+// scripts has the commands that were used, by name.
+var scripts sync.Map
+
+// scriptOf returns a command, flattened from the embedded sources when it is first used.
+func scriptOf(name string) *script {
+	if known, ok := scripts.Load(name); ok {
+		return known.(*script)
+	}
 	sources, err := fs.Sub(luaFiles, "lua")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	text, err := luasrc.Flatten(sources, name)
 	if err != nil {
 		panic(err) // the sources are embedded, and the tests flatten all of them
 	}
-	names, err := luasrc.Commands(sources)
-	if err != nil {
-		panic(err)
-	}
-	all := make(map[string]*script, len(names))
-	for _, name := range names {
-		text, err := luasrc.Flatten(sources, name)
-		if err != nil {
-			panic(err)
-		}
-		sum := sha1.Sum([]byte(text))
-		all[name] = &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
-	}
-	return all
-})
+	sum := sha1.Sum([]byte(text))
+	known, _ := scripts.LoadOrStore(name, &script{name: name, text: text, sha: hex.EncodeToString(sum[:])})
+	return known.(*script)
+}
 
 // repeatable lists the commands that may be sent again when a connection breaks before
 // their answer came: run twice, they do what they do once. Any other command is sent once,
@@ -114,7 +113,7 @@ const sendAttempts = 4
 // run runs a command and returns the server's reply, nil for none. A server that does not
 // know the script is given its text.
 func (r *runner) run(ctx context.Context, name string, args ...any) (any, error) {
-	s := scripts()[name]
+	s := scriptOf(name)
 	for attempt := 1; ; attempt++ {
 		c := r.newCall(ctx, s, false, args)
 		err := r.rdb.Process(ctx, c)
@@ -157,7 +156,7 @@ type pipelined struct {
 
 // add queues a command.
 func (p *pipeline) add(name string, args ...any) {
-	p.calls = append(p.calls, pipelined{script: scripts()[name], args: args})
+	p.calls = append(p.calls, pipelined{script: scriptOf(name), args: args})
 }
 
 // exec sends what was added and returns the reply or the error of each command. Commands
