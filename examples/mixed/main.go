@@ -1,0 +1,74 @@
+// Mixed shows a job put by a client that knows nothing of this package: it has only the
+// drop-in script, as the qless clients for Ruby, Python and PHP do, and calls it as they do.
+// A worker written in Go takes the job within milliseconds.
+//
+//	go run ./examples/mixed
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	server, err := qlesstest.Start()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+
+	done := make(chan string, 1)
+	worker := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"thumbnails"}})
+	worker.HandleFunc("Image::Thumbnail", func(ctx context.Context, job *qless.Job) error {
+		var data struct{ File string }
+		if err := job.Unmarshal(&data); err != nil {
+			return err
+		}
+		done <- data.File
+		return nil
+	})
+	if err := worker.Start(ctx); err != nil {
+		return err
+	}
+	if err := putAsRuby(ctx, server.Redis()); err != nil {
+		return err
+	}
+	select {
+	case file := <-done:
+		fmt.Println("a Go worker made a thumbnail of", file)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return worker.Stop(ctx)
+}
+
+// putAsRuby puts a job as the Ruby gem does: EVALSHA sha 0 COMMAND NOW ARG...
+func putAsRuby(ctx context.Context, rdb *redis.Client) error {
+	sha, err := rdb.ScriptLoad(ctx, qless.DropIn()).Result()
+	if err != nil {
+		return err
+	}
+	now := float64(time.Now().UnixMicro()) / 1e6
+	jid, err := rdb.EvalSha(ctx, sha, nil, "put", now, "ruby-host-4711", "thumbnails",
+		"0123456789abcdef0123456789abcdef", "Image::Thumbnail", `{"file":"cat.png"}`, 0).Result()
+	if err != nil {
+		return err
+	}
+	fmt.Println("a Ruby client put", jid)
+	return nil
+}

@@ -1,0 +1,88 @@
+// Pipeline shows one job that goes through several queues, each worked by a worker of its
+// own, and a last one that waits for all of them: an order is checked, paid and packed, and
+// when all orders are packed, the van leaves.
+//
+//	go run ./examples/pipeline
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// order is the data of an order, which each stage adds to.
+type order struct {
+	Item  string   `json:"item"`
+	Steps []string `json:"steps"`
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	server, err := qlesstest.Start()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	client := server.Client()
+
+	left := make(chan struct{})
+	worker := qless.NewWorker(client, qless.WorkerConfig{
+		Queues: []string{"check", "pay", "pack", "ship"},
+		Order:  qless.RoundRobin,
+	})
+	qless.Handle(worker, "Order", work)
+	worker.HandleFunc("Van", func(ctx context.Context, job *qless.Job) error {
+		fmt.Println("all orders are packed: the van leaves")
+		close(left)
+		return nil
+	})
+
+	var orders []string
+	for _, item := range []string{"book", "lamp", "chair"} {
+		jid, err := client.Queue("check").Put(ctx, "Order", order{Item: item})
+		if err != nil {
+			return err
+		}
+		orders = append(orders, jid)
+	}
+	if _, err := client.Queue("ship").Put(ctx, "Van", nil, qless.DependsOn(orders...)); err != nil {
+		return err
+	}
+	if err := worker.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-left:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return worker.Stop(ctx)
+}
+
+// next says where an order goes from each queue; from the last one, nowhere.
+var next = map[string]string{"check": "pay", "pay": "pack"}
+
+// work does one stage of an order. What it adds to the data goes along.
+func work(ctx context.Context, job *qless.Job, data order) error {
+	data.Steps = append(data.Steps, job.Queue)
+	fmt.Printf("%-5s  %-5s  %v\n", data.Item, job.Queue, data.Steps)
+	if err := job.SetData(data); err != nil {
+		return err
+	}
+	if queue, ok := next[job.Queue]; ok {
+		return qless.Next(queue)
+	}
+	return nil
+}
