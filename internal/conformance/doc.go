@@ -1,0 +1,14 @@
+// Package conformance holds tests that replay recorded traces of the stock qless script
+// against the scripts of this module.
+//
+// Two things are equal when no client can rely on their difference:
+//   - Replies and stored values that are JSON are compared as JSON; {} and [] are the same,
+//     and dependents and dependencies are sets.
+//   - Numbers, also those written as text, may differ by 1e-12 of their size or by 1e-6;
+//     scores by 1e-14.
+//   - An error has to be an error, with the same area, such as Put(); its wording is free.
+//   - The events of a step are the same, in any order.
+//   - The keys are the same after the last step, whatever their expiry. A tag that no job
+//     has may stay in ql:tags with the score 0, or go.
+//   - Extensions are not looked at: keys and channels under ql:x:, and fields under x:.
+package conformance

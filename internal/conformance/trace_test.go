@@ -1,0 +1,71 @@
+package conformance
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A trace is a sequence of commands with all that came of them.
+type trace struct {
+	Name  string
+	Steps []step
+	Keys  keyspace
+}
+
+// A step is one command, [name, NOW, argument...], and its outcome.
+type step struct {
+	Command []string `json:"cmd"`
+	outcome
+}
+
+// An outcome is what a client sees of a command.
+type outcome struct {
+	Reply   any
+	Area    string `json:"error"` // empty when there was no error
+	Message string
+	Events  []event
+}
+
+// An event is a channel and its payload.
+type event [2]string
+
+// String returns a step's command, so much of it that one recognizes it.
+func (s step) String() string {
+	const enough = 160
+	text := strings.Join(s.Command, " ")
+	if len(text) > enough {
+		return text[:enough] + "..."
+	}
+	return text
+}
+
+// readTraces reads all traces of the file.
+func readTraces(t *testing.T) []trace {
+	t.Helper()
+	file, err := os.Open("testdata/fuzz.jsonl.gz")
+	require.NoError(t, err)
+	defer file.Close()
+	text, err := gzip.NewReader(bufio.NewReader(file))
+	require.NoError(t, err)
+	decoder := json.NewDecoder(text)
+	decoder.UseNumber()
+	var traces []trace
+	for {
+		var next trace
+		err := decoder.Decode(&next)
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		traces = append(traces, next)
+	}
+	require.NotEmpty(t, traces)
+	return traces
+}
