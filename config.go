@@ -38,11 +38,13 @@ func (c *Config) Get(ctx context.Context, option string) (string, error) {
 	if err != nil || reply == nil {
 		return "", err
 	}
-	value, ok := reply.(string)
-	if !ok {
-		return "", unexpected("config.get", reply)
+	switch value := reply.(type) {
+	case string:
+		return value, nil
+	case int64: // a default
+		return strconv.FormatInt(value, 10), nil
 	}
-	return value, nil
+	return "", unexpected("config.get", reply)
 }
 
 // All returns every setting that is set or has a default. It is the qless command

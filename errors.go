@@ -122,17 +122,25 @@ func invalid(op, jid, format string, args ...any) *Error {
 var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.*?)` +
 	`(?: script: [0-9a-f]{40}, on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
-// codesByMessage says what a script's message means, by the words that it begins with.
-var codesByMessage = []struct {
-	prefix string
-	code   Code
-}{
-	{"Job does not exist", CodeNotFound},
-	{"Job is not currently running", CodeNotRunning},
-	{"Job has been handed out to another worker", CodeLockLost},
-	{"Job is running in another queue", CodeWrongQueue},
-	{"Job is not in the depends state", CodeNotDepending},
-	{"Job is a dependency of one that is not to be canceled", CodeHasDependents},
+// whatScriptsSay has what a script says of a job, after "Job JID ".
+var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:(does not exist)$|(is not currently running): \w+$|` +
+	`(has been handed out to another worker): |(is running in another queue): |` +
+	`(is not in the depends state): \w+$|(is a dependency of) )`)
+
+// codesByWords gives the code of each of the groups of whatScriptsSay.
+var codesByWords = []Code{
+	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeHasDependents,
+}
+
+// codeOf returns the code of a script's message.
+func codeOf(message string) Code {
+	words := whatScriptsSay.FindStringSubmatch(message)
+	for i, code := range codesByWords {
+		if words != nil && words[i+1] != "" {
+			return code
+		}
+	}
+	return CodeInvalid
 }
 
 // wrap turns what a command returned into an [Error].
@@ -156,14 +164,7 @@ func wrap(op, jid string, err error) error {
 		}
 		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
 	}
-	code := CodeInvalid
-	for _, known := range codesByMessage {
-		if strings.HasPrefix(m[1], known.prefix) {
-			code = known.code
-			break
-		}
-	}
-	return &Error{Op: op, Code: code, JID: jid, Message: m[1], Err: err}
+	return &Error{Op: op, Code: codeOf(m[1]), JID: jid, Message: m[1], Err: err}
 }
 
 // neverRan reports whether the command surely did not run, for want of a connection or of a

@@ -97,7 +97,7 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 		if w.running[r.jid] == r && !r.ended.Load() {
 			w.log.Warn("qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
 			cause := error(ErrLockLost)
-			if strings.HasPrefix(problem, "Job does not exist") {
+			if codeOf(problem) == CodeNotFound {
 				cause = ErrCanceled
 			}
 			w.drop(r, cause)

@@ -85,7 +85,8 @@ func (o DependsOption) applyPut(c *callOptions)      { c.depends = append(c.depe
 func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depends, o...) }
 
 // DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
-// complete already are not waited for.
+// complete already are not waited for. One that fails keeps it waiting, until it is unfailed
+// and completed, or canceled together with it.
 func DependsOn(jids ...string) DependsOption { return jids }
 
 // A NextOption goes with complete.

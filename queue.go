@@ -65,7 +65,11 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 
 // args returns the arguments of the commands put and requeue.
 func (p *put) args(worker string) []any {
-	args := []any{worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()}
+	return p.optionArgs([]any{worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()})
+}
+
+// optionArgs appends the pairs of arguments that say the options.
+func (p *put) optionArgs(args []any) []any {
 	args = p.options.appendJob(args)
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
@@ -91,6 +95,46 @@ func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutO
 	}
 	_, err = q.client.run(ctx, "put", p.options.jid, p.args(q.client.worker)...)
 	return p.options.jid, err
+}
+
+// A NewJob is a job for [Queue.PutMany].
+type NewJob struct {
+	Klass   string
+	Data    any
+	Options []PutOption
+}
+
+// putBatch bounds how many jobs one script puts.
+const putBatch = 1000
+
+// PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of its cost, and
+// returns their jids in order. Up to 1000 are put by one script, all or none of them; when
+// there are more, and a later script fails, the jids of those that were put come with the
+// error. No jid may be named twice in one call. It is the command put.many, which other
+// clients do not have.
+func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
+	puts := make([]*put, len(jobs))
+	jids := make([]string, len(jobs))
+	for i, job := range jobs {
+		p, err := newPut(q.name, job.Klass, job.Data, job.Options)
+		if err != nil {
+			return nil, err
+		}
+		puts[i], jids[i] = p, p.options.jid
+	}
+	for from := 0; from < len(puts); from += putBatch {
+		batch := puts[from:min(from+putBatch, len(puts))]
+		args := []any{q.client.worker, q.name}
+		for _, p := range batch {
+			options := p.optionArgs(nil)
+			args = append(args, p.options.jid, p.klass, p.data, p.options.delayText(), strconv.Itoa(len(options)))
+			args = append(args, options...)
+		}
+		if _, err := q.client.run(ctx, "put.many", "", args...); err != nil {
+			return jids[:from], err
+		}
+	}
+	return jids, nil
 }
 
 // Pop locks at most count jobs for the client's worker and returns them: jobs whose lock

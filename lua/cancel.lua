@@ -14,18 +14,14 @@
 -- @include "lib/work.lua"
 -- @include "lib/failures.lua"
 
-if #ARGV < 2 then
-  reject('Cancel', 'Arg "jid" missing')
-end
-
-local named = {}
+local among = {}
 for i = 2, #ARGV do
-  named[ARGV[i]] = true
+  among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
-    if not named[dependent] then
-      reject('Cancel', 'Job is a dependency of one that is not to be canceled: ' .. ARGV[i] .. ' of ' .. dependent)
+    if not among[dependent] then
+      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled')
     end
   end
 end

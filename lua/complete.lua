@@ -13,7 +13,7 @@ local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
 json('Complete', 'data', ARGV[5])
-local given = options('Complete', 6)
+local given = options('Complete', 6, #ARGV)
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end

@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, [key]
--- Returns  the value, nil when it has none; or JSON of all, with the defaults of those that are not set
+-- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all,
+--          with the defaults of those that are not set
 -- Errors   none
 -- Cost     1 command
 
@@ -20,8 +21,7 @@ local defaults = {
 
 local key = ARGV[2]
 if key then
-  local value = call('hget', prefix .. 'config', key) or defaults[key]
-  return value and tostring(value)
+  return call('hget', prefix .. 'config', key) or defaults[key]
 end
 local set = call('hgetall', prefix .. 'config')
 for i = 1, #set, 2 do

@@ -14,9 +14,9 @@ local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
 if not state then
-  reject('Depends', 'Job does not exist: ' .. jid)
+  reject('Depends', 'Job ' .. jid .. ' does not exist')
 elseif state ~= 'depends' then
-  reject('Depends', 'Job is not in the depends state: ' .. state)
+  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
 end
 
 if action == 'on' then

@@ -11,15 +11,12 @@
 -- @include "lib/json.lua"
 
 local group = ARGV[2]
-local start = whole('Failed', 'start', ARGV[3] or 0)
-local limit = whole('Failed', 'limit', ARGV[4] or 25)
+local start = integer('Failed', 'start', ARGV[3] or 0)
+local limit = integer('Failed', 'limit', ARGV[4] or 25)
 
 if group then
   local key = prefix .. 'f:' .. group
-  local jids = {}
-  if limit > 0 then
-    jids = call('lrange', key, start, start + limit - 1)
-  end
+  local jids = call('lrange', key, start, start + limit - 1)
   return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
 end
 local counts = {}

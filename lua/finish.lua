@@ -33,10 +33,7 @@ local function read_item(at)
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
   if item.action == 'complete' then
-    local given = {}
-    for i = first, last, 2 do
-      given[ARGV[i]] = ARGV[i + 1]
-    end
+    local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = names('Finish', 'depends', given.depends or '[]')

@@ -20,7 +20,7 @@ end
 local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', job[3], job[2], worker)
+must_own('Heartbeat', jid, job[3], job[2], worker)
 
 local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 local expires = now + (tonumber(config[1] or config[2] or 60) or 60)

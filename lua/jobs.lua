@@ -3,6 +3,7 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, 'complete' [, offset, count], or
 --          running, stalled, scheduled, depends, recurring or waiting, queue [, offset, count]
+--          where a count of -1 means all running, stalled or recurring ones
 -- Returns  an array of jids
 -- Errors   Jobs()
 -- Cost     1 command; scheduled: 3 for each due job besides
@@ -20,7 +21,7 @@
 local MOVED = 10000
 
 local function page(first)
-  return whole('Jobs', 'offset', ARGV[first] or 0), whole('Jobs', 'count', ARGV[first + 1] or 25)
+  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
 local state = ARGV[2]
@@ -35,9 +36,7 @@ end
 local queue = required('Jobs', 'queue', ARGV[3])
 local offset, count = page(4)
 local last = offset + count - 1
-if count == 0 then
-  return {}
-elseif state == 'waiting' then
+if state == 'waiting' then
   return call('zrevrange', queue_key(queue, 'work'), offset, last)
 elseif state == 'running' then
   return call('zrangebyscore', queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)

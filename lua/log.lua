@@ -20,7 +20,7 @@ end
 
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
-  reject('Log', 'Job does not exist: ' .. jid)
+  reject('Log', 'Job ' .. jid .. ' does not exist')
 end
 adopt_history(jid, job[2])
 record(jid, entry(now, message, data))

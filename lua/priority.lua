@@ -13,7 +13,7 @@ local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
 local queue = call('hget', job_key(jid), 'queue')
 if not queue then
-  reject('Priority', 'Job does not exist: ' .. jid)
+  reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
 if queue ~= '' then
   call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)

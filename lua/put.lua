@@ -8,4 +8,4 @@
 
 -- @include "lib/put.lua"
 
-return put_arguments()
+return put_from_arguments()

@@ -9,12 +9,17 @@
 
 local KEYS = {'ql:'}
 local command = table.remove(ARGV, 1)
+
+-- Clients older than the worker's name in put, such as qless-py 0.11.4, have an argument less.
+if command == 'put' and #ARGV % 2 == 0 then
+  table.insert(ARGV, 2, '')
+end
 if command == 'pop' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -26,10 +31,17 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
   return n
 end
@@ -152,7 +164,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -589,14 +601,13 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -605,9 +616,15 @@ local function number(area, name, text)
   end
   return n
 end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -626,15 +643,15 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
     reject(area, 'Odd number of additional args')
   end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
   end
-  return pairs_given
+  return given
 end
 local function array(list)
   if #list == 0 then
@@ -652,12 +669,12 @@ end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
   end
 end
 local function publish_ready(message)
@@ -736,9 +753,6 @@ local function without_tags(list, extra, first)
 end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -855,14 +869,28 @@ local function leave(jid, job, worker)
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function put(worker, queue, jid, klass, data, delay, given)
+local function place(queue, item, waits, work)
+  local jid = item.jid
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
+    return 'scheduled'
+  end
+  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = jid
+  return 'waiting'
+end
+local function put_one(worker, queue, item, work)
+  local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
-  local priority = number('Put', 'priority', given.priority or fields[1] or 0)
-  local retries = number('Put', 'retries', given.retries or fields[6] or 5)
-  local tags = names('Put', 'tags', given.tags or fields[2] or '[]')
-  local depends = names('Put', 'depends', given.depends or '[]')
+  local depends = item.depends
+  local tags = item.tags or list_of(fields[2] or nil)
+  local retries = item.retries or tonumber(fields[6] or 5) or 5
+  item.priority = item.priority or tonumber(fields[1] or 0) or 0
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -870,9 +898,7 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
-    cjson.encode(queue) .. '}')
-  record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
+  record(jid, item.entry)
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
   end
@@ -880,57 +906,76 @@ local function put(worker, queue, jid, klass, data, delay, given)
   if exists and not waits then
     waits = call('scard', job_key(jid) .. '-dependencies') > 0
   end
-  local state = 'waiting'
-  if waits then
-    state = 'depends'
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-  elseif delay > 0 then
-    state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  else
-    add_work(queue, now, priority, jid)
-  end
   call('hset', job_key(jid),
     'jid', jid,
-    'klass', klass,
-    'data', data,
-    'priority', priority,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority,
     'tags', array(tags),
-    'state', state,
+    'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
     'queue', queue,
     'retries', retries,
     'remaining', retries,
     'time', stamp)
-  if waits and delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + delay))
+  if waits and item.delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
   end
-  know_queue(queue)
-  publish_tracked('put', jid)
-  if heard > 0 and not waits then
-    wake_for(queue, delay)
-  end
-  return jid
 end
-local function put_arguments()
-  local worker, queue, jid, klass, data = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  required('Queue', 'queue', queue)
-  required('Put', 'jid', jid)
-  if not klass then
+local function put(worker, queue, items)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local work, jids = {}, {}
+  local heard, soonest = 0, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    item.entry = text
+    jids[i] = item.jid
+    put_one(worker, queue, item, work)
+    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice('zadd', queue_key(queue, 'work'), work)
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if heard > 0 then
+    wake_for(queue, soonest)
+  end
+end
+local function read_put(at, first, last)
+  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
+  if not item.klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
-  local delay = number('Put', 'delay', ARGV[7])
-  return put(worker, queue, jid, klass, data, delay, options('Put', 8))
+  json('Put', 'data', item.data)
+  item.delay = number('Put', 'delay', ARGV[at + 3])
+  local given = options('Put', first, last)
+  item.depends = names('Put', 'depends', given.depends or '[]')
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
+  return item
 end
-return put_arguments()
+local function put_from_arguments()
+  local queue = named('Queue', 'queue', ARGV[3])
+  local item = read_put(4, 8, #ARGV)
+  put(ARGV[2], queue, {item})
+  return item.jid
+end
+return put_from_arguments()
 elseif command == 'complete' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -943,8 +988,8 @@ local function number(area, name, text)
   return n
 end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -963,15 +1008,15 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
     reject(area, 'Odd number of additional args')
   end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
   end
-  return pairs_given
+  return given
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -1236,13 +1281,13 @@ local function release_dependents(jid)
   end
   call('del', key)
 end
-local function not_owned(owner, state, worker)
+local function not_owned(jid, owner, state, worker)
   if not state then
-    return 'Job does not exist'
+    return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
 local PRUNED = 100
@@ -1301,31 +1346,31 @@ local function advance(item, cap)
   end
   return state
 end
-local function read_completed(item, worker)
-  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+local function read_completed(item, worker, seen)
+  local jid = item.jid
+  if seen[jid] then
+    return 'Job ' .. jid .. ' is not currently running: complete'
+  end
+  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
-  local problem = not_owned(job[1], job[2], worker)
+  local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
-    return 'Job is running in another queue: ' .. tostring(job[5])
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
+  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
-  adopt_history(item.jid, job[7])
+  adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(item.jid), 'grace')
+    call('hdel', job_key(jid), 'grace')
   end
 end
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    if not items[i].problem then
-      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
-    end
-  end
-  if #jids == 0 then
-    return
+    jids[i], ran[i] = items[i].jid, items[i].ran
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -1335,19 +1380,6 @@ local function unlock(queue, items, worker)
   call('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
-local function group_by_queue(items)
-  local queues, by_queue = {}, {}
-  for i = 1, #items do
-    local queue = items[i].queue
-    if not by_queue[queue] then
-      queues[#queues + 1] = queue
-      by_queue[queue] = {}
-    end
-    local same = by_queue[queue]
-    same[#same + 1] = items[i]
-  end
-  return queues, by_queue
-end
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
@@ -1355,49 +1387,69 @@ local function read_config(queues)
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function complete(worker, items)
-  local queues, by_queue = group_by_queue(items)
-  local config = read_config(queues)
-  local cap = history_cap(config[3])
-  local done = entry(now, 'done')
-  local owned, finished = {}, {}
+local function read_all(items, worker)
+  local owned, by_queue, queues, seen = {}, {}, {}, {}
   for i = 1, #items do
     local item = items[i]
-    item.problem = read_completed(item, worker)
+    local queue = item.queue
+    item.problem = read_completed(item, worker, seen)
     if not item.problem then
-      record(item.jid, done, cap)
-      owned[#owned + 1] = item.jid
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = stamp
-        finished[#finished + 1] = item.jid
+      owned[#owned + 1] = item
+      if not by_queue[queue] then
+        by_queue[queue] = {}
+        queues[#queues + 1] = queue
       end
+      local same = by_queue[queue]
+      same[#same + 1] = item
     end
   end
+  return owned, by_queue, queues
+end
+local function finish_all(items, keep_seconds, keep_count)
+  local scored = {}
+  for i = 1, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  call('zadd', prefix .. 'completed', unpack(scored))
+  prune(keep_seconds, keep_count, PRUNED + #items)
+  for i = 1, #items do
+    local item = items[i]
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+      cjson.encode(item.queue) .. '}')
+    release_dependents(item.jid)
+  end
+end
+local function complete(worker, items)
+  local owned, by_queue, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
   for i = 1, #queues do
     unlock(queues[i], by_queue[queues[i]], worker)
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
-      wake(queues[i])
+  end
+  local done = entry(now, 'done')
+  local jids, finished = {}, {}
+  for i = 1, #owned do
+    local item = owned[i]
+    jids[i] = item.jid
+    record(item.jid, done, cap)
+    if item.next then
+      item.state = advance(item, cap)
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', owned)
-  if #finished == 0 then
-    return
+  publish_each_tracked('completed', jids)
+  if #finished > 0 then
+    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
   end
-  call('zadd', prefix .. 'completed', unpack(finished))
-  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
-  for i = 1, #items do
-    local item = items[i]
-    if item.state == 'complete' then
-      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-        cjson.encode(item.queue) .. '}')
-      release_dependents(item.jid)
+  for i = 1, #queues do
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
     end
   end
 end
@@ -1405,7 +1457,7 @@ local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
 json('Complete', 'data', ARGV[5])
-local given = options('Complete', 6)
+local given = options('Complete', 6, #ARGV)
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
@@ -1453,29 +1505,29 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
 end
-local function not_owned(owner, state, worker)
+local function not_owned(jid, owner, state, worker)
   if not state then
-    return 'Job does not exist'
+    return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
-local function must_own(area, owner, state, worker)
-  local problem = not_owned(owner, state, worker)
+local function must_own(area, jid, owner, state, worker)
+  local problem = not_owned(jid, owner, state, worker)
   if problem then
     reject(area, problem)
   end
@@ -1489,7 +1541,7 @@ end
 local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', job[3], job[2], worker)
+must_own('Heartbeat', jid, job[3], job[2], worker)
 local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
 local expires = now + (tonumber(config[1] or config[2] or 60) or 60)
 local text = exact(expires)
@@ -1510,7 +1562,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -1648,13 +1700,13 @@ local function fail_exhausted(jid, queue, group, failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
-local function not_owned(owner, state, worker)
+local function not_owned(jid, owner, state, worker)
   if not state then
-    return 'Job does not exist'
+    return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
 local function wake(queue)
@@ -1676,7 +1728,7 @@ local function wake_for(queue, delay)
 end
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(job[3], job[2], worker)
+  local problem = not_owned(item.jid, job[3], job[2], worker)
   if problem then
     return problem
   end
@@ -1750,14 +1802,14 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -1881,13 +1933,13 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function not_owned(owner, state, worker)
+local function not_owned(jid, owner, state, worker)
   if not state then
-    return 'Job does not exist'
+    return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
 local function wake(queue)
@@ -1904,7 +1956,7 @@ local function wake(queue)
 end
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(job[3], job[2], worker)
+  local problem = not_owned(item.jid, job[3], job[2], worker)
   if problem then
     return problem
   end
@@ -2054,17 +2106,14 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-if #ARGV < 2 then
-  reject('Cancel', 'Arg "jid" missing')
-end
-local named = {}
+local among = {}
 for i = 2, #ARGV do
-  named[ARGV[i]] = true
+  among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
-    if not named[dependent] then
-      reject('Cancel', 'Job is a dependency of one that is not to be canceled: ' .. ARGV[i] .. ' of ' .. dependent)
+    if not among[dependent] then
+      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled')
     end
   end
 end
@@ -2116,8 +2165,7 @@ local defaults = {
 }
 local key = ARGV[2]
 if key then
-  local value = call('hget', prefix .. 'config', key) or defaults[key]
-  return value and tostring(value)
+  return call('hget', prefix .. 'config', key) or defaults[key]
 end
 local set = call('hgetall', prefix .. 'config')
 for i = 1, #set, 2 do
@@ -2131,7 +2179,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -2153,7 +2201,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -2177,7 +2225,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -2256,9 +2304,9 @@ local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
 if not state then
-  reject('Depends', 'Job does not exist: ' .. jid)
+  reject('Depends', 'Job ' .. jid .. ' does not exist')
 elseif state ~= 'depends' then
-  reject('Depends', 'Job is not in the depends state: ' .. state)
+  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
 end
 if action == 'on' then
   depend_on(jid, ARGV, 4)
@@ -2291,9 +2339,9 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
@@ -2305,14 +2353,11 @@ local function array(list)
   return cjson.encode(list)
 end
 local group = ARGV[2]
-local start = whole('Failed', 'start', ARGV[3] or 0)
-local limit = whole('Failed', 'limit', ARGV[4] or 25)
+local start = integer('Failed', 'start', ARGV[3] or 0)
+local limit = integer('Failed', 'limit', ARGV[4] or 25)
 if group then
   local key = prefix .. 'f:' .. group
-  local jids = {}
-  if limit > 0 then
-    jids = call('lrange', key, start, start + limit - 1)
-  end
+  local jids = call('lrange', key, start, start + limit - 1)
   return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
 end
 local counts = {}
@@ -2325,7 +2370,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -2337,16 +2382,23 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
 end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -2364,6 +2416,16 @@ local function names(area, name, text)
     end
   end
   return list
+end
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
+    reject(area, 'Odd number of additional args')
+  end
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -2642,13 +2704,13 @@ local function release_dependents(jid)
   end
   call('del', key)
 end
-local function not_owned(owner, state, worker)
+local function not_owned(jid, owner, state, worker)
   if not state then
-    return 'Job does not exist'
+    return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
 local PRUNED = 100
@@ -2707,31 +2769,31 @@ local function advance(item, cap)
   end
   return state
 end
-local function read_completed(item, worker)
-  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+local function read_completed(item, worker, seen)
+  local jid = item.jid
+  if seen[jid] then
+    return 'Job ' .. jid .. ' is not currently running: complete'
+  end
+  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
-  local problem = not_owned(job[1], job[2], worker)
+  local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
-    return 'Job is running in another queue: ' .. tostring(job[5])
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
+  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
-  adopt_history(item.jid, job[7])
+  adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(item.jid), 'grace')
+    call('hdel', job_key(jid), 'grace')
   end
 end
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    if not items[i].problem then
-      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
-    end
-  end
-  if #jids == 0 then
-    return
+    jids[i], ran[i] = items[i].jid, items[i].ran
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -2741,19 +2803,6 @@ local function unlock(queue, items, worker)
   call('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
-local function group_by_queue(items)
-  local queues, by_queue = {}, {}
-  for i = 1, #items do
-    local queue = items[i].queue
-    if not by_queue[queue] then
-      queues[#queues + 1] = queue
-      by_queue[queue] = {}
-    end
-    local same = by_queue[queue]
-    same[#same + 1] = items[i]
-  end
-  return queues, by_queue
-end
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
@@ -2761,49 +2810,69 @@ local function read_config(queues)
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function complete(worker, items)
-  local queues, by_queue = group_by_queue(items)
-  local config = read_config(queues)
-  local cap = history_cap(config[3])
-  local done = entry(now, 'done')
-  local owned, finished = {}, {}
+local function read_all(items, worker)
+  local owned, by_queue, queues, seen = {}, {}, {}, {}
   for i = 1, #items do
     local item = items[i]
-    item.problem = read_completed(item, worker)
+    local queue = item.queue
+    item.problem = read_completed(item, worker, seen)
     if not item.problem then
-      record(item.jid, done, cap)
-      owned[#owned + 1] = item.jid
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = stamp
-        finished[#finished + 1] = item.jid
+      owned[#owned + 1] = item
+      if not by_queue[queue] then
+        by_queue[queue] = {}
+        queues[#queues + 1] = queue
       end
+      local same = by_queue[queue]
+      same[#same + 1] = item
     end
   end
+  return owned, by_queue, queues
+end
+local function finish_all(items, keep_seconds, keep_count)
+  local scored = {}
+  for i = 1, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  call('zadd', prefix .. 'completed', unpack(scored))
+  prune(keep_seconds, keep_count, PRUNED + #items)
+  for i = 1, #items do
+    local item = items[i]
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+      cjson.encode(item.queue) .. '}')
+    release_dependents(item.jid)
+  end
+end
+local function complete(worker, items)
+  local owned, by_queue, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
   for i = 1, #queues do
     unlock(queues[i], by_queue[queues[i]], worker)
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
-      wake(queues[i])
+  end
+  local done = entry(now, 'done')
+  local jids, finished = {}, {}
+  for i = 1, #owned do
+    local item = owned[i]
+    jids[i] = item.jid
+    record(item.jid, done, cap)
+    if item.next then
+      item.state = advance(item, cap)
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', owned)
-  if #finished == 0 then
-    return
+  publish_each_tracked('completed', jids)
+  if #finished > 0 then
+    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
   end
-  call('zadd', prefix .. 'completed', unpack(finished))
-  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
-  for i = 1, #items do
-    local item = items[i]
-    if item.state == 'complete' then
-      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-        cjson.encode(item.queue) .. '}')
-      release_dependents(item.jid)
+  for i = 1, #queues do
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
     end
   end
 end
@@ -2827,7 +2896,7 @@ local function fail_exhausted(jid, queue, group, failure)
 end
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(job[3], job[2], worker)
+  local problem = not_owned(item.jid, job[3], job[2], worker)
   if problem then
     return problem
   end
@@ -2926,10 +2995,7 @@ local function read_item(at)
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
   if item.action == 'complete' then
-    local given = {}
-    for i = first, last, 2 do
-      given[ARGV[i]] = ARGV[i + 1]
-    end
+    local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = names('Finish', 'depends', given.depends or '[]')
@@ -2988,7 +3054,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3049,7 +3115,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3130,7 +3196,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3142,9 +3208,9 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
@@ -3179,7 +3245,7 @@ local function check_scheduled(queue, limit)
 end
 local MOVED = 10000
 local function page(first)
-  return whole('Jobs', 'offset', ARGV[first] or 0), whole('Jobs', 'count', ARGV[first + 1] or 25)
+  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 local state = ARGV[2]
 if not state then
@@ -3192,9 +3258,7 @@ end
 local queue = required('Jobs', 'queue', ARGV[3])
 local offset, count = page(4)
 local last = offset + count - 1
-if count == 0 then
-  return {}
-elseif state == 'waiting' then
+if state == 'waiting' then
   return call('zrevrange', queue_key(queue, 'work'), offset, last)
 elseif state == 'running' then
   return call('zrangebyscore', queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
@@ -3219,7 +3283,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3249,14 +3313,14 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -3318,7 +3382,7 @@ if data then
 end
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
-  reject('Log', 'Job does not exist: ' .. jid)
+  reject('Log', 'Job ' .. jid .. ' does not exist')
 end
 adopt_history(jid, job[2])
 record(jid, entry(now, message, data))
@@ -3384,7 +3448,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3454,7 +3518,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3494,7 +3558,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3506,10 +3570,17 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
   return n
 end
@@ -3590,7 +3661,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3771,7 +3842,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -3787,134 +3858,16 @@ local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
 local queue = call('hget', job_key(jid), 'queue')
 if not queue then
-  reject('Priority', 'Job does not exist: ' .. jid)
+  reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
 if queue ~= '' then
   call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
 end
 call('hset', job_key(jid), 'priority', priority)
 return priority
-elseif command == 'queue.forget' then
-local call = redis.call
-local prefix = KEYS[1]
+elseif command == 'put.many' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-required('Queue.forget', 'queue', ARGV[2])
-for i = 2, #ARGV do
-  call('zrem', prefix .. 'queues', ARGV[i])
-end
-elseif command == 'queues' then
-local call = redis.call
-local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
-end
-local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
-  end
-  local work = {}
-  for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
-    if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
-      work[#work + 1] = jid
-    end
-  end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
-end
-local MOVED = 10000
-local function counts(queue)
-  check_scheduled(queue, MOVED)
-  local locks = queue_key(queue, 'locks')
-  local stalled = call('zcount', locks, 0, stamp)
-  return cjson.encode({
-    name = queue,
-    waiting = call('zcard', queue_key(queue, 'work')),
-    stalled = stalled,
-    running = call('zcard', locks) - stalled,
-    scheduled = call('zcard', queue_key(queue, 'scheduled')),
-    depends = call('zcard', queue_key(queue, 'depends')),
-    recurring = call('zcard', queue_key(queue, 'recur')),
-    paused = call('sismember', prefix .. 'paused_queues', queue) == 1,
-  })
-end
-if ARGV[2] then
-  return counts(ARGV[2])
-end
-local all = call('zrange', prefix .. 'queues', 0, -1)
-for i = 1, #all do
-  all[i] = counts(all[i])
-end
-return '[' .. table.concat(all, ',') .. ']'
-elseif command == 'recur' then
-local call = redis.call
-local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -3923,9 +3876,29 @@ local function number(area, name, text)
   end
   return n
 end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -3944,363 +3917,15 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
     reject(area, 'Odd number of additional args')
   end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
   end
-  return pairs_given
-end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local queue = required('Queue', 'queue', ARGV[2])
-local jid = required('Recur', 'jid', ARGV[3])
-local klass, data = ARGV[4], ARGV[5]
-if not klass then
-  reject('Recur', 'Arg "klass" missing')
-end
-json('Recur', 'data', data)
-if ARGV[6] ~= 'interval' then
-  reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
-end
-local interval = number('Recur', 'interval', ARGV[7])
-local offset = number('Recur', 'offset', ARGV[8])
-if interval <= 0 then
-  reject('Recur', 'Arg "interval" must be greater than 0')
-end
-local given = options('Recur', 9)
-local priority = number('Recur', 'priority', given.priority or 0)
-local retries = number('Recur', 'retries', given.retries or 0)
-local backlog = number('Recur', 'backlog', given.backlog or 0)
-local tags = names('Recur', 'tags', given.tags or '[]')
-local old = call('hmget', recur_key(jid), 'count', 'queue')
-if old[2] then
-  call('zrem', queue_key(old[2], 'recur'), jid)
-end
-call('hset', recur_key(jid),
-  'jid', jid,
-  'klass', klass,
-  'data', data,
-  'priority', priority,
-  'tags', array(tags),
-  'state', 'recur',
-  'queue', queue,
-  'type', 'interval',
-  'count', old[1] or 0,
-  'interval', interval,
-  'retries', retries,
-  'backlog', backlog)
-call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
-know_queue(queue)
-wake_for(queue, offset)
-return jid
-elseif command == 'recur.get' then
-local call = redis.call
-local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local jid = required('Recurring', 'jid', ARGV[2])
-local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
-  'retries', 'count', 'data', 'tags', 'backlog')
-if not job[1] then
-  return nil
-end
-local text = cjson.encode({
-  jid = job[1],
-  klass = job[2],
-  state = job[3],
-  queue = job[4],
-  priority = tonumber(job[5]) or 0,
-  interval = tonumber(job[6]) or 0,
-  retries = tonumber(job[7]) or 0,
-  count = tonumber(job[8]) or 0,
-  data = job[9],
-  backlog = tonumber(job[11]) or 0,
-})
-return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10] or nil)) .. '}'
-elseif command == 'recur.tag' then
-local call = redis.call
-local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function with_tags(list, extra, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #extra do
-    if not has[extra[i]] then
-      has[extra[i]] = true
-      list[#list + 1] = extra[i]
-    end
-  end
-  return list
-end
-local jid = required('Recurring', 'jid', ARGV[2])
-local tags = call('hget', recur_key(jid), 'tags')
-if not tags then
-  reject('Tag', 'Job does not exist: ' .. jid)
-end
-local text = array(with_tags(list_of(tags), ARGV, 3))
-call('hset', recur_key(jid), 'tags', text)
-return text
-elseif command == 'recur.untag' then
-local call = redis.call
-local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local jid = required('Recurring', 'jid', ARGV[2])
-local tags = call('hget', recur_key(jid), 'tags')
-if not tags then
-  reject('Untag', 'Job does not exist: ' .. jid)
-end
-local text = array(without_tags(list_of(tags), ARGV, 3))
-call('hset', recur_key(jid), 'tags', text)
-return text
-elseif command == 'recur.update' then
-local call = redis.call
-local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
-    reject(area, 'Odd number of additional args')
-  end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
-  end
-  return pairs_given
-end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local jid = required('Recurring', 'jid', ARGV[2])
-local key = recur_key(jid)
-local old = call('hmget', key, 'queue', 'interval')
-local queue, interval = old[1], tonumber(old[2]) or 0
-if not queue then
-  reject('Recur', 'Job does not exist: ' .. jid)
-end
-local numeric = {priority = true, interval = true, retries = true, backlog = true}
-local changes = options('Recur', 3)
-for option, value in pairs(changes) do
-  if numeric[option] then
-    changes[option] = number('Recur', option, value)
-  elseif option == 'data' then
-    json('Recur', 'data', value)
-  elseif option == 'queue' then
-    required('Recur', 'queue', value)
-  elseif option ~= 'klass' then
-    reject('Recur', 'Unrecognized option "' .. option .. '"')
-  end
-end
-if changes.interval and changes.interval <= 0 then
-  reject('Recur', 'Arg "interval" must be greater than 0')
-end
-if changes.interval then
-  call('zincrby', queue_key(queue, 'recur'), changes.interval - interval, jid)
-end
-if changes.queue then
-  local due = call('zscore', queue_key(queue, 'recur'), jid)
-  call('zrem', queue_key(queue, 'recur'), jid)
-  call('zadd', queue_key(changes.queue, 'recur'), due or stamp, jid)
-  know_queue(changes.queue)
-end
-for option, value in pairs(changes) do
-  call('hset', key, option, value)
-end
-return true
-elseif command == 'renew' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return given
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -4333,129 +3958,6 @@ local function each_slice(operation, key, list)
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function not_owned(owner, state, worker)
-  if not state then
-    return 'Job does not exist'
-  elseif state ~= 'running' then
-    return 'Job is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job has been handed out to another worker: ' .. tostring(owner)
-  end
-end
-local worker = required('Renew', 'worker', ARGV[2])
-local heartbeats = {}
-local function heartbeat_of(queue)
-  if not heartbeats[queue] then
-    local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    heartbeats[queue] = tonumber(config[1] or config[2] or 60) or 60
-  end
-  return heartbeats[queue]
-end
-local outcomes, by_queue, all = {}, {}, {}
-for i = 3, #ARGV do
-  local jid = ARGV[i]
-  local key = job_key(jid)
-  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
-  local queue = job[1]
-  local problem = not_owned(job[3], job[2], worker)
-  if problem then
-    outcomes[i - 2] = '!' .. problem
-  else
-    local heartbeat = heartbeat_of(queue)
-    local expires = exact(now + heartbeat)
-    call('hset', key, 'expires', expires)
-    if job[4] then
-      call('hdel', key, 'grace')
-    end
-    local locks = by_queue[queue] or {}
-    by_queue[queue] = locks
-    locks[#locks + 1] = expires
-    locks[#locks + 1] = jid
-    all[#all + 1] = expires
-    all[#all + 1] = jid
-    outcomes[i - 2] = exact(heartbeat)
-  end
-end
-for queue, locks in pairs(by_queue) do
-  each_slice('zadd', queue_key(queue, 'locks'), locks)
-end
-each_slice('zadd', worker_key(worker), all)
-call('zadd', prefix .. 'workers', stamp, worker)
-return outcomes
-elseif command == 'requeue' then
-local call = redis.call
-local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local stamp = ARGV[1]
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
-local function names(area, name, text)
-  local list = json(area, name, text)
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-    end
-  end
-  return list
-end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
-    reject(area, 'Odd number of additional args')
-  end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
-  end
-  return pairs_given
-end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -4472,12 +3974,12 @@ end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
   end
 end
 local function publish_ready(message)
@@ -4556,9 +4058,6 @@ local function without_tags(list, extra, first)
 end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -4675,14 +4174,28 @@ local function leave(jid, job, worker)
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function put(worker, queue, jid, klass, data, delay, given)
+local function place(queue, item, waits, work)
+  local jid = item.jid
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
+    return 'scheduled'
+  end
+  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = jid
+  return 'waiting'
+end
+local function put_one(worker, queue, item, work)
+  local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
-  local priority = number('Put', 'priority', given.priority or fields[1] or 0)
-  local retries = number('Put', 'retries', given.retries or fields[6] or 5)
-  local tags = names('Put', 'tags', given.tags or fields[2] or '[]')
-  local depends = names('Put', 'depends', given.depends or '[]')
+  local depends = item.depends
+  local tags = item.tags or list_of(fields[2] or nil)
+  local retries = item.retries or tonumber(fields[6] or 5) or 5
+  item.priority = item.priority or tonumber(fields[1] or 0) or 0
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -4690,9 +4203,7 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
-    cjson.encode(queue) .. '}')
-  record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
+  record(jid, item.entry)
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
   end
@@ -4700,60 +4211,506 @@ local function put(worker, queue, jid, klass, data, delay, given)
   if exists and not waits then
     waits = call('scard', job_key(jid) .. '-dependencies') > 0
   end
-  local state = 'waiting'
-  if waits then
-    state = 'depends'
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-  elseif delay > 0 then
-    state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  else
-    add_work(queue, now, priority, jid)
-  end
   call('hset', job_key(jid),
     'jid', jid,
-    'klass', klass,
-    'data', data,
-    'priority', priority,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority,
     'tags', array(tags),
-    'state', state,
+    'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
     'queue', queue,
     'retries', retries,
     'remaining', retries,
     'time', stamp)
-  if waits and delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + delay))
+  if waits and item.delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
   end
-  know_queue(queue)
-  publish_tracked('put', jid)
-  if heard > 0 and not waits then
-    wake_for(queue, delay)
-  end
-  return jid
 end
-local function put_arguments()
-  local worker, queue, jid, klass, data = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  required('Queue', 'queue', queue)
-  required('Put', 'jid', jid)
-  if not klass then
+local function put(worker, queue, items)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local work, jids = {}, {}
+  local heard, soonest = 0, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    item.entry = text
+    jids[i] = item.jid
+    put_one(worker, queue, item, work)
+    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice('zadd', queue_key(queue, 'work'), work)
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if heard > 0 then
+    wake_for(queue, soonest)
+  end
+end
+local function read_put(at, first, last)
+  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
+  if not item.klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
-  local delay = number('Put', 'delay', ARGV[7])
-  return put(worker, queue, jid, klass, data, delay, options('Put', 8))
+  json('Put', 'data', item.data)
+  item.delay = number('Put', 'delay', ARGV[at + 3])
+  local given = options('Put', first, last)
+  item.depends = names('Put', 'depends', given.depends or '[]')
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
+  return item
 end
-if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
-  reject('Requeue', 'Job does not exist: ' .. ARGV[4])
+local queue = named('Queue', 'queue', ARGV[3])
+local items, seen = {}, {}
+local at = 4
+while at <= #ARGV do
+  local first = at + 5
+  local last = first + whole('Put', 'n', ARGV[at + 4]) - 1
+  local item = read_put(at, first, last)
+  if seen[item.jid] then
+    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+  end
+  seen[item.jid] = true
+  items[#items + 1] = item
+  at = last + 1
 end
-return put_arguments()
-elseif command == 'reserve' then
+if #items > 0 then
+  put(ARGV[2], queue, items)
+end
+elseif command == 'queue.forget' then
+local call = redis.call
+local prefix = KEYS[1]
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+required('Queue.forget', 'queue', ARGV[2])
+for i = 2, #ARGV do
+  call('zrem', prefix .. 'queues', ARGV[i])
+end
+elseif command == 'queues' then
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due == 0 then
+    return
+  end
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = call('hget', job_key(jid), 'priority')
+    if priority then
+      call('hset', job_key(jid), 'state', 'waiting')
+      work[#work + 1] = work_score(now, priority)
+      work[#work + 1] = jid
+    end
+  end
+  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local MOVED = 10000
+local function counts(queue)
+  check_scheduled(queue, MOVED)
+  local locks = queue_key(queue, 'locks')
+  local stalled = call('zcount', locks, 0, stamp)
+  return cjson.encode({
+    name = queue,
+    waiting = call('zcard', queue_key(queue, 'work')),
+    stalled = stalled,
+    running = call('zcard', locks) - stalled,
+    scheduled = call('zcard', queue_key(queue, 'scheduled')),
+    depends = call('zcard', queue_key(queue, 'depends')),
+    recurring = call('zcard', queue_key(queue, 'recur')),
+    paused = call('sismember', prefix .. 'paused_queues', queue) == 1,
+  })
+end
+if ARGV[2] then
+  return counts(ARGV[2])
+end
+local all = call('zrange', prefix .. 'queues', 0, -1)
+for i = 1, #all do
+  all[i] = counts(all[i])
+end
+return '[' .. table.concat(all, ',') .. ']'
+elseif command == 'recur' then
+local call = redis.call
+local prefix = KEYS[1]
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function named(area, name, text)
   if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local function names(area, name, text)
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
+    reject(area, 'Odd number of additional args')
+  end
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local queue = named('Queue', 'queue', ARGV[2])
+local jid = named('Recur', 'jid', ARGV[3])
+local klass, data = ARGV[4], ARGV[5]
+if not klass then
+  reject('Recur', 'Arg "klass" missing')
+end
+json('Recur', 'data', data)
+if ARGV[6] ~= 'interval' then
+  reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
+end
+local interval = number('Recur', 'interval', ARGV[7])
+local offset = number('Recur', 'offset', ARGV[8])
+if interval <= 0 then
+  reject('Recur', 'Arg "interval" must be greater than 0')
+end
+local given = options('Recur', 9, #ARGV)
+local priority = number('Recur', 'priority', given.priority or 0)
+local retries = number('Recur', 'retries', given.retries or 0)
+local backlog = number('Recur', 'backlog', given.backlog or 0)
+local tags = names('Recur', 'tags', given.tags or '[]')
+local old = call('hmget', recur_key(jid), 'count', 'queue')
+if old[2] then
+  call('zrem', queue_key(old[2], 'recur'), jid)
+end
+call('hset', recur_key(jid),
+  'jid', jid,
+  'klass', klass,
+  'data', data,
+  'priority', priority,
+  'tags', array(tags),
+  'state', 'recur',
+  'queue', queue,
+  'type', 'interval',
+  'count', old[1] or 0,
+  'interval', interval,
+  'retries', retries,
+  'backlog', backlog)
+call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+know_queue(queue)
+wake_for(queue, offset)
+return jid
+elseif command == 'recur.get' then
+local call = redis.call
+local prefix = KEYS[1]
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local jid = required('Recurring', 'jid', ARGV[2])
+local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+  'retries', 'count', 'data', 'tags', 'backlog')
+if not job[1] then
+  return nil
+end
+local text = cjson.encode({
+  jid = job[1],
+  klass = job[2],
+  state = job[3],
+  queue = job[4],
+  priority = tonumber(job[5]) or 0,
+  interval = tonumber(job[6]) or 0,
+  retries = tonumber(job[7]) or 0,
+  count = tonumber(job[8]) or 0,
+  data = job[9],
+  backlog = tonumber(job[11]) or 0,
+})
+return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10] or nil)) .. '}'
+elseif command == 'recur.tag' then
+local call = redis.call
+local prefix = KEYS[1]
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function with_tags(list, extra, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #extra do
+    if not has[extra[i]] then
+      has[extra[i]] = true
+      list[#list + 1] = extra[i]
+    end
+  end
+  return list
+end
+local jid = required('Recurring', 'jid', ARGV[2])
+local tags = call('hget', recur_key(jid), 'tags')
+if not tags then
+  reject('Tag', 'Job ' .. jid .. ' does not exist')
+end
+local text = array(with_tags(list_of(tags), ARGV, 3))
+call('hset', recur_key(jid), 'tags', text)
+return text
+elseif command == 'recur.untag' then
+local call = redis.call
+local prefix = KEYS[1]
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local jid = required('Recurring', 'jid', ARGV[2])
+local tags = call('hget', recur_key(jid), 'tags')
+if not tags then
+  reject('Untag', 'Job ' .. jid .. ' does not exist')
+end
+local text = array(without_tags(list_of(tags), ARGV, 3))
+call('hset', recur_key(jid), 'tags', text)
+return text
+elseif command == 'recur.update' then
+local call = redis.call
+local prefix = KEYS[1]
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -4765,12 +4722,604 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
+    reject(area, 'Odd number of additional args')
+  end
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local jid = required('Recurring', 'jid', ARGV[2])
+local key = recur_key(jid)
+local old = call('hmget', key, 'queue', 'interval')
+local queue, interval = old[1], tonumber(old[2]) or 0
+if not queue then
+  reject('Recur', 'Job ' .. jid .. ' does not exist')
+end
+local numeric = {priority = true, interval = true, retries = true, backlog = true}
+local changes = options('Recur', 3, #ARGV)
+for option, value in pairs(changes) do
+  if numeric[option] then
+    changes[option] = number('Recur', option, value)
+  elseif option == 'data' then
+    json('Recur', 'data', value)
+  elseif option == 'queue' then
+    named('Recur', 'queue', value)
+  elseif option ~= 'klass' then
+    reject('Recur', 'Unrecognized option "' .. option .. '"')
+  end
+end
+if changes.interval and changes.interval <= 0 then
+  reject('Recur', 'Arg "interval" must be greater than 0')
+end
+if changes.interval then
+  call('zincrby', queue_key(queue, 'recur'), changes.interval - interval, jid)
+end
+if changes.queue then
+  local due = call('zscore', queue_key(queue, 'recur'), jid)
+  call('zrem', queue_key(queue, 'recur'), jid)
+  call('zadd', queue_key(changes.queue, 'recur'), due or stamp, jid)
+  know_queue(changes.queue)
+end
+for option, value in pairs(changes) do
+  call('hset', key, option, value)
+end
+return true
+elseif command == 'renew' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function not_owned(jid, owner, state, worker)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  end
+end
+local worker = required('Renew', 'worker', ARGV[2])
+local heartbeats = {}
+local function heartbeat_of(queue)
+  if not heartbeats[queue] then
+    local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+    heartbeats[queue] = tonumber(config[1] or config[2] or 60) or 60
+  end
+  return heartbeats[queue]
+end
+local outcomes, by_queue, all = {}, {}, {}
+for i = 3, #ARGV do
+  local jid = ARGV[i]
+  local key = job_key(jid)
+  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+  local queue = job[1]
+  local problem = not_owned(jid, job[3], job[2], worker)
+  if problem then
+    outcomes[i - 2] = '!' .. problem
+  else
+    local heartbeat = heartbeat_of(queue)
+    local expires = exact(now + heartbeat)
+    call('hset', key, 'expires', expires)
+    if job[4] then
+      call('hdel', key, 'grace')
+    end
+    local locks = by_queue[queue] or {}
+    by_queue[queue] = locks
+    locks[#locks + 1] = expires
+    locks[#locks + 1] = jid
+    all[#all + 1] = expires
+    all[#all + 1] = jid
+    outcomes[i - 2] = exact(heartbeat)
+  end
+end
+for queue, locks in pairs(by_queue) do
+  each_slice('zadd', queue_key(queue, 'locks'), locks)
+end
+each_slice('zadd', worker_key(worker), all)
+call('zadd', prefix .. 'workers', stamp, worker)
+return outcomes
+elseif command == 'requeue' then
+local call = redis.call
+local prefix = KEYS[1]
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+end
+local now = tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not string.find(stamp, '^%d+%.?%d*$') then
+  stamp = string.format('%.17g', now)
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local function names(area, name, text)
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
+    reject(area, 'Odd number of additional args')
+  end
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  local ok, list = pcall(cjson.decode, text or '[]')
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
+  end
+end
+local function publish_ready(message)
+  return publish('log', message .. ' ')
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length <= 2 then
+    return
+  end
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function adopt_history(jid, text)
+  if not text then
+    return
+  end
+  local key = job_key(jid) .. '-history'
+  for _, stage in ipairs(list_of(text)) do
+    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
+    if stage.popped then
+      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
+    end
+    if stage.failed then
+      call('rpush', key, entry(stage.failed, 'failed'))
+    end
+    if stage.done then
+      call('rpush', key, entry(stage.done, 'done'))
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function remove_tag(jid, tag)
+  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    call('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = tonumber(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local told = list_of(failure)
+  if told.group then
+    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    drop_empty_group(told.group)
+  end
+  uncount_failure(queue, told)
+end
+local function retag(jid, old, new)
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
+  leave_queue(queue, jid)
+  if owner and owner ~= '' then
+    call('zrem', worker_key(owner), jid)
+    if owner ~= worker then
+      lock_lost(jid, owner)
+    end
+  end
+  if state == 'complete' then
+    call('zrem', prefix .. 'completed', jid)
+  elseif state == 'failed' then
+    forget_failure(jid, queue, failure)
+  end
+  if job.grace then
+    call('hdel', job_key(jid), 'grace')
+  end
+end
+local function place(queue, item, waits, work)
+  local jid = item.jid
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
+    return 'scheduled'
+  end
+  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = jid
+  return 'waiting'
+end
+local function put_one(worker, queue, item, work)
+  local jid = item.jid
+  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
+    'retries', 'worker', 'history', 'grace')
+  local exists = fields[4]
+  local depends = item.depends
+  local tags = item.tags or list_of(fields[2] or nil)
+  local retries = item.retries or tonumber(fields[6] or 5) or 5
+  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  if exists then
+    adopt_history(jid, fields[8])
+    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
+    if #depends > 0 then
+      replace_dependencies(jid, depends)
+    end
+  end
+  record(jid, item.entry)
+  if exists or #tags > 0 then
+    retag(jid, list_of(fields[2] or nil), tags)
+  end
+  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
+  if exists and not waits then
+    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  end
+  call('hset', job_key(jid),
+    'jid', jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority,
+    'tags', array(tags),
+    'state', place(queue, item, waits, work),
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if waits and item.delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+  end
+end
+local function put(worker, queue, items)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local work, jids = {}, {}
+  local heard, soonest = 0, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    item.entry = text
+    jids[i] = item.jid
+    put_one(worker, queue, item, work)
+    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice('zadd', queue_key(queue, 'work'), work)
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if heard > 0 then
+    wake_for(queue, soonest)
+  end
+end
+local function read_put(at, first, last)
+  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
+  if not item.klass then
+    reject('Put', 'Arg "klass" missing')
+  end
+  json('Put', 'data', item.data)
+  item.delay = number('Put', 'delay', ARGV[at + 3])
+  local given = options('Put', first, last)
+  item.depends = names('Put', 'depends', given.depends or '[]')
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
+  return item
+end
+local function put_from_arguments()
+  local queue = named('Queue', 'queue', ARGV[3])
+  local item = read_put(4, 8, #ARGV)
+  put(ARGV[2], queue, {item})
+  return item.jid
+end
+if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
+  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+end
+return put_from_arguments()
+elseif command == 'reserve' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -5229,7 +5778,7 @@ local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
 local queues = {}
 for i = 8, #ARGV do
-  queues[i - 7] = required('Reserve', 'queue', ARGV[i])
+  queues[i - 7] = named('Reserve', 'queue', ARGV[i])
 end
 if #queues == 0 or #queues > 1000 then
   reject('Reserve', 'Arg "queue": needs 1 to 1000')
@@ -5453,11 +6002,16 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -5469,9 +6023,15 @@ local function number(area, name, text)
   end
   return n
 end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -5490,15 +6050,15 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
     reject(area, 'Odd number of additional args')
   end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
   end
-  return pairs_given
+  return given
 end
 local function array(list)
   if #list == 0 then
@@ -5516,12 +6076,12 @@ end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function publish_each_tracked(channel, jids)
+  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  for i = 1, #scores do
+    if scores[i] then
+      publish(channel, jids[i])
+    end
   end
 end
 local function publish_ready(message)
@@ -5600,9 +6160,6 @@ local function without_tags(list, extra, first)
 end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -5719,14 +6276,28 @@ local function leave(jid, job, worker)
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function put(worker, queue, jid, klass, data, delay, given)
+local function place(queue, item, waits, work)
+  local jid = item.jid
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
+    return 'scheduled'
+  end
+  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = jid
+  return 'waiting'
+end
+local function put_one(worker, queue, item, work)
+  local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
-  local priority = number('Put', 'priority', given.priority or fields[1] or 0)
-  local retries = number('Put', 'retries', given.retries or fields[6] or 5)
-  local tags = names('Put', 'tags', given.tags or fields[2] or '[]')
-  local depends = names('Put', 'depends', given.depends or '[]')
+  local depends = item.depends
+  local tags = item.tags or list_of(fields[2] or nil)
+  local retries = item.retries or tonumber(fields[6] or 5) or 5
+  item.priority = item.priority or tonumber(fields[1] or 0) or 0
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -5734,9 +6305,7 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
-    cjson.encode(queue) .. '}')
-  record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
+  record(jid, item.entry)
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
   end
@@ -5744,49 +6313,68 @@ local function put(worker, queue, jid, klass, data, delay, given)
   if exists and not waits then
     waits = call('scard', job_key(jid) .. '-dependencies') > 0
   end
-  local state = 'waiting'
-  if waits then
-    state = 'depends'
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-  elseif delay > 0 then
-    state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  else
-    add_work(queue, now, priority, jid)
-  end
   call('hset', job_key(jid),
     'jid', jid,
-    'klass', klass,
-    'data', data,
-    'priority', priority,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority,
     'tags', array(tags),
-    'state', state,
+    'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
     'queue', queue,
     'retries', retries,
     'remaining', retries,
     'time', stamp)
-  if waits and delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + delay))
+  if waits and item.delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
   end
-  know_queue(queue)
-  publish_tracked('put', jid)
-  if heard > 0 and not waits then
-    wake_for(queue, delay)
-  end
-  return jid
 end
-local function put_arguments()
-  local worker, queue, jid, klass, data = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  required('Queue', 'queue', queue)
-  required('Put', 'jid', jid)
-  if not klass then
+local function put(worker, queue, items)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local work, jids = {}, {}
+  local heard, soonest = 0, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    item.entry = text
+    jids[i] = item.jid
+    put_one(worker, queue, item, work)
+    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice('zadd', queue_key(queue, 'work'), work)
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if heard > 0 then
+    wake_for(queue, soonest)
+  end
+end
+local function read_put(at, first, last)
+  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
+  if not item.klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
-  local delay = number('Put', 'delay', ARGV[7])
-  return put(worker, queue, jid, klass, data, delay, options('Put', 8))
+  json('Put', 'data', item.data)
+  item.delay = number('Put', 'delay', ARGV[at + 3])
+  local given = options('Put', first, last)
+  item.depends = names('Put', 'depends', given.depends or '[]')
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
+  return item
+end
+local function put_from_arguments()
+  local queue = named('Queue', 'queue', ARGV[3])
+  local item = read_put(4, 8, #ARGV)
+  put(ARGV[2], queue, {item})
+  return item.jid
 end
 local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
@@ -5796,7 +6384,7 @@ if last and last >= due then
 end
 table.remove(ARGV, 2)
 table.remove(ARGV, 2)
-local jid = put_arguments()
+local jid = put_from_arguments()
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid
 elseif command == 'schedule.last' then
@@ -5804,7 +6392,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -5829,7 +6417,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -5902,7 +6490,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -5914,9 +6502,9 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
@@ -5991,7 +6579,7 @@ if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
   local stored = call('hget', job_key(jid), 'tags')
   if not stored then
-    reject('Tag', 'Job does not exist: ' .. jid)
+    reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
   local tags = list_of(stored)
   if action == 'add' then
@@ -6011,16 +6599,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset = whole('Tag', 'offset', ARGV[4] or 0)
-  local count = whole('Tag', 'count', ARGV[5] or 25)
-  local jids = {}
-  if count > 0 then
-    jids = call('zrange', key, offset, offset + count - 1)
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
+  local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset = whole('Tag', 'offset', ARGV[3] or 0)
-  local count = whole('Tag', 'count', ARGV[4] or 25)
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   return array(call('zrevrangebyscore', prefix .. 'tags', '+inf', 2, 'LIMIT', offset, count))
 end
 reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
@@ -6122,9 +6707,9 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
-    reject('Timeout', 'Job does not exist: ' .. jid)
+    reject('Timeout', 'Job ' .. jid .. ' does not exist')
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job is not currently running: ' .. job[2])
+    reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
   end
   running[jid] = job
 end
@@ -6160,7 +6745,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -6221,7 +6806,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -6286,7 +6871,7 @@ end
 local action = string.lower(ARGV[2])
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 then
-  reject('Track', 'Job does not exist: ' .. jid)
+  reject('Track', 'Job ' .. jid .. ' does not exist')
 end
 if action == 'track' then
   publish('track', jid)
@@ -6321,7 +6906,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -6333,10 +6918,17 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
   return n
 end
@@ -6473,7 +7065,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -6511,7 +7103,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -6551,7 +7143,7 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text

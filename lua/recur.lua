@@ -12,8 +12,8 @@
 -- @include "lib/json.lua"
 -- @include "lib/wake.lua"
 
-local queue = required('Queue', 'queue', ARGV[2])
-local jid = required('Recur', 'jid', ARGV[3])
+local queue = named('Queue', 'queue', ARGV[2])
+local jid = named('Recur', 'jid', ARGV[3])
 local klass, data = ARGV[4], ARGV[5]
 if not klass then
   reject('Recur', 'Arg "klass" missing')
@@ -27,7 +27,7 @@ local offset = number('Recur', 'offset', ARGV[8])
 if interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
-local given = options('Recur', 9)
+local given = options('Recur', 9, #ARGV)
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)

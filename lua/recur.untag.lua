@@ -14,7 +14,7 @@
 local jid = required('Recurring', 'jid', ARGV[2])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
-  reject('Untag', 'Job does not exist: ' .. jid)
+  reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
 local text = array(without_tags(list_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)

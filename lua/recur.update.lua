@@ -15,18 +15,18 @@ local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], tonumber(old[2]) or 0
 if not queue then
-  reject('Recur', 'Job does not exist: ' .. jid)
+  reject('Recur', 'Job ' .. jid .. ' does not exist')
 end
 
 local numeric = {priority = true, interval = true, retries = true, backlog = true}
-local changes = options('Recur', 3)
+local changes = options('Recur', 3, #ARGV)
 for option, value in pairs(changes) do
   if numeric[option] then
     changes[option] = number('Recur', option, value)
   elseif option == 'data' then
     json('Recur', 'data', value)
   elseif option == 'queue' then
-    required('Recur', 'queue', value)
+    named('Recur', 'queue', value)
   elseif option ~= 'klass' then
     reject('Recur', 'Unrecognized option "' .. option .. '"')
   end

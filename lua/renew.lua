@@ -30,7 +30,7 @@ for i = 3, #ARGV do
   local key = job_key(jid)
   local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = not_owned(job[3], job[2], worker)
+  local problem = not_owned(jid, job[3], job[2], worker)
   if problem then
     outcomes[i - 2] = '!' .. problem
   else

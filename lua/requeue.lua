@@ -9,6 +9,6 @@
 -- @include "lib/put.lua"
 
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
-  reject('Requeue', 'Job does not exist: ' .. ARGV[4])
+  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
 end
-return put_arguments()
+return put_from_arguments()

@@ -33,7 +33,7 @@ local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
 local queues = {}
 for i = 8, #ARGV do
-  queues[i - 7] = required('Reserve', 'queue', ARGV[i])
+  queues[i - 7] = named('Reserve', 'queue', ARGV[i])
 end
 if #queues == 0 or #queues > 1000 then
   reject('Reserve', 'Arg "queue": needs 1 to 1000')

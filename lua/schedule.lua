@@ -18,6 +18,6 @@ if last and last >= due then
 end
 table.remove(ARGV, 2)
 table.remove(ARGV, 2)
-local jid = put_arguments()
+local jid = put_from_arguments()
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid

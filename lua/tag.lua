@@ -21,7 +21,7 @@ if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
   local stored = call('hget', job_key(jid), 'tags')
   if not stored then
-    reject('Tag', 'Job does not exist: ' .. jid)
+    reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
   local tags = list_of(stored)
   if action == 'add' then
@@ -41,16 +41,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset = whole('Tag', 'offset', ARGV[4] or 0)
-  local count = whole('Tag', 'count', ARGV[5] or 25)
-  local jids = {}
-  if count > 0 then
-    jids = call('zrange', key, offset, offset + count - 1)
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
+  local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset = whole('Tag', 'offset', ARGV[3] or 0)
-  local count = whole('Tag', 'count', ARGV[4] or 25)
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   return array(call('zrevrangebyscore', prefix .. 'tags', '+inf', 2, 'LIMIT', offset, count))
 end
 reject('Tag', 'First argument must be "add", "remove", "get" or "top"')

@@ -19,9 +19,9 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
-    reject('Timeout', 'Job does not exist: ' .. jid)
+    reject('Timeout', 'Job ' .. jid .. ' does not exist')
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job is not currently running: ' .. job[2])
+    reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
   end
   running[jid] = job
 end

@@ -30,7 +30,7 @@ end
 local action = string.lower(ARGV[2])
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 then
-  reject('Track', 'Job does not exist: ' .. jid)
+  reject('Track', 'Job ' .. jid .. ' does not exist')
 end
 if action == 'track' then
   publish('track', jid)

@@ -1,14 +1,11 @@
 -- Arguments are checked before the first write: what can't be used changes nothing.
---
--- A message begins with the same words whatever the arguments, so that clients can tell
--- errors apart by it.
 
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 
 local function required(area, name, text)
-  if not text or text == '' then
+  if not text then
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
@@ -22,18 +19,35 @@ local function number(area, name, text)
   return n
 end
 
--- A count or an offset: a whole number that is not negative.
-local function whole(area, name, text)
+local function integer(area, name, text)
   local n = number(area, name, text)
-  if n < 0 or n % 1 ~= 0 or n > 2147483647 then
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
 end
 
+-- How many: an integer that is not negative.
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+
+-- A name that keys are made of.
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+
 local function json(area, name, text)
-  local ok, value = pcall(cjson.decode, text)
-  if not ok then
+  -- A decoder may raise an error, or return it.
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
@@ -55,14 +69,14 @@ local function names(area, name, text)
   return list
 end
 
--- The options that follow a command's fixed arguments, in pairs from ARGV[first].
-local function options(area, first)
-  if (#ARGV - first) % 2 == 0 then
+-- Options are pairs of arguments, from ARGV[first] to ARGV[last].
+local function options(area, first, last)
+  if (last - first) % 2 == 0 then
     reject(area, 'Odd number of additional args')
   end
-  local pairs_given = {}
-  for i = first, #ARGV, 2 do
-    pairs_given[ARGV[i]] = ARGV[i + 1]
+  local given = {}
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
   end
-  return pairs_given
+  return given
 end

@@ -79,20 +79,25 @@ local function advance(item, cap)
 end
 
 -- Reads a job, and checks that this worker may complete it; why not, or nil.
-local function read_completed(item, worker)
-  local job = call('hmget', job_key(item.jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+local function read_completed(item, worker, seen)
+  local jid = item.jid
+  if seen[jid] then
+    return 'Job ' .. jid .. ' is not currently running: complete'
+  end
+  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
-  local problem = not_owned(job[1], job[2], worker)
+  local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
-    return 'Job is running in another queue: ' .. tostring(job[5])
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
+  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
-  adopt_history(item.jid, job[7])
+  adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(item.jid), 'grace')
+    call('hdel', job_key(jid), 'grace')
   end
 end
 
@@ -100,12 +105,7 @@ end
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    if not items[i].problem then
-      jids[#jids + 1], ran[#ran + 1] = items[i].jid, items[i].ran
-    end
-  end
-  if #jids == 0 then
-    return
+    jids[i], ran[i] = items[i].jid, items[i].ran
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -114,21 +114,6 @@ local function unlock(queue, items, worker)
   end
   call('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
-end
-
--- The queues of the items, and the items of each.
-local function group_by_queue(items)
-  local queues, by_queue = {}, {}
-  for i = 1, #items do
-    local queue = items[i].queue
-    if not by_queue[queue] then
-      queues[#queues + 1] = queue
-      by_queue[queue] = {}
-    end
-    local same = by_queue[queue]
-    same[#same + 1] = items[i]
-  end
-  return queues, by_queue
 end
 
 -- The settings that completing needs: three, then the max-concurrency of each queue. A queue
@@ -141,52 +126,76 @@ local function read_config(queues)
   return call('hmget', prefix .. 'config', unpack(fields))
 end
 
+-- Those of the items that this worker may complete, in all and by queue; their queues. The
+-- others get a problem.
+local function read_all(items, worker)
+  local owned, by_queue, queues, seen = {}, {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local queue = item.queue
+    item.problem = read_completed(item, worker, seen)
+    if not item.problem then
+      owned[#owned + 1] = item
+      if not by_queue[queue] then
+        by_queue[queue] = {}
+        queues[#queues + 1] = queue
+      end
+      local same = by_queue[queue]
+      same[#same + 1] = item
+    end
+  end
+  return owned, by_queue, queues
+end
+
+-- Completes jobs for good.
+local function finish_all(items, keep_seconds, keep_count)
+  local scored = {}
+  for i = 1, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  call('zadd', prefix .. 'completed', unpack(scored))
+  prune(keep_seconds, keep_count, PRUNED + #items)
+  for i = 1, #items do
+    local item = items[i]
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
+      cjson.encode(item.queue) .. '}')
+    release_dependents(item.jid)
+  end
+end
+
 -- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends}; data
 -- '' leaves it as it is. Sets each item's state, or its problem.
 local function complete(worker, items)
-  local queues, by_queue = group_by_queue(items)
-  local config = read_config(queues)
-  local cap = history_cap(config[3])
-  local done = entry(now, 'done')
-  local owned, finished = {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    item.problem = read_completed(item, worker)
-    if not item.problem then
-      record(item.jid, done, cap)
-      owned[#owned + 1] = item.jid
-      -- The state is written at once, so that the same job twice in one call is refused.
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = stamp
-        finished[#finished + 1] = item.jid
-      end
-    end
-  end
+  local owned, by_queue, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
+  local config = read_config(queues)
+  local cap = history_cap(config[3])
   for i = 1, #queues do
     unlock(queues[i], by_queue[queues[i]], worker)
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
-      wake(queues[i])
+  end
+  local done = entry(now, 'done')
+  local jids, finished = {}, {}
+  for i = 1, #owned do
+    local item = owned[i]
+    jids[i] = item.jid
+    record(item.jid, done, cap)
+    if item.next then
+      item.state = advance(item, cap)
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', owned)
-  if #finished == 0 then
-    return
+  publish_each_tracked('completed', jids)
+  if #finished > 0 then
+    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
   end
-  call('zadd', prefix .. 'completed', unpack(finished))
-  prune(tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000, PRUNED + #owned)
-  for i = 1, #items do
-    local item = items[i]
-    if item.state == 'complete' then
-      publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-        cjson.encode(item.queue) .. '}')
-      release_dependents(item.jid)
+  for i = 1, #queues do
+    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+      wake(queues[i])
     end
   end
 end

@@ -13,7 +13,7 @@
 -- Reads a job that this worker is to have; why it has it not, or nil.
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(job[3], job[2], worker)
+  local problem = not_owned(item.jid, job[3], job[2], worker)
   if problem then
     return problem
   end

@@ -71,7 +71,7 @@ local function entry_object(text)
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object)
+  return cjson.encode(object) or '{}'
 end
 
 -- The whole history as a JSON array.

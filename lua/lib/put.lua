@@ -1,6 +1,7 @@
--- put and requeue differ only in whether the job must exist.
+-- Putting jobs into a queue: one, or many at once. What they share is written once.
 
 -- @include "lib/clock.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
 -- @include "lib/events.lua"
@@ -49,15 +50,32 @@ local function leave(jid, job, worker)
   end
 end
 
-local function put(worker, queue, jid, klass, data, delay, given)
+-- Where a job goes: it may wait for others, or for a time. Adds it to work, pairs of score and
+-- jid, when it may be popped at once. Returns its state.
+local function place(queue, item, waits, work)
+  local jid = item.jid
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
+    return 'scheduled'
+  end
+  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = jid
+  return 'waiting'
+end
+
+-- Writes one job. What the item does not say stays as it was.
+local function put_one(worker, queue, item, work)
+  local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
-  local priority = number('Put', 'priority', given.priority or fields[1] or 0)
-  local retries = number('Put', 'retries', given.retries or fields[6] or 5)
-  local tags = names('Put', 'tags', given.tags or fields[2] or '[]')
-  local depends = names('Put', 'depends', given.depends or '[]')
-
+  local depends = item.depends
+  local tags = item.tags or list_of(fields[2] or nil)
+  local retries = item.retries or tonumber(fields[6] or 5) or 5
+  item.priority = item.priority or tonumber(fields[1] or 0) or 0
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -65,60 +83,80 @@ local function put(worker, queue, jid, klass, data, delay, given)
       replace_dependencies(jid, depends)
     end
   end
-  local heard = publish_ready('{"jid":' .. cjson.encode(jid) .. ',"event":"put","queue":' ..
-    cjson.encode(queue) .. '}')
-  record(jid, entry(now, 'put', '{"q":' .. cjson.encode(queue) .. '}'))
+  record(jid, item.entry)
   if exists or #tags > 0 then
     retag(jid, list_of(fields[2] or nil), tags)
   end
-
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
     waits = call('scard', job_key(jid) .. '-dependencies') > 0
   end
-  local state = 'waiting'
-  if waits then
-    state = 'depends'
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-  elseif delay > 0 then
-    state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  else
-    add_work(queue, now, priority, jid)
-  end
   call('hset', job_key(jid),
     'jid', jid,
-    'klass', klass,
-    'data', data,
-    'priority', priority,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority,
     'tags', array(tags),
-    'state', state,
+    'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
     'queue', queue,
     'retries', retries,
     'remaining', retries,
     'time', stamp)
-  if waits and delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + delay))
+  if waits and item.delay > 0 then
+    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
   end
-  know_queue(queue)
-  publish_tracked('put', jid)
-  if heard > 0 and not waits then
-    wake_for(queue, delay)
-  end
-  return jid
 end
 
--- The arguments of both commands.
-local function put_arguments()
-  local worker, queue, jid, klass, data = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  required('Queue', 'queue', queue)
-  required('Put', 'jid', jid)
-  if not klass then
+-- Puts jobs into a queue: {jid, klass, data, delay, depends [, priority] [, retries] [, tags]}.
+local function put(worker, queue, items)
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local work, jids = {}, {}
+  local heard, soonest = 0, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    item.entry = text
+    jids[i] = item.jid
+    put_one(worker, queue, item, work)
+    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice('zadd', queue_key(queue, 'work'), work)
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if heard > 0 then
+    wake_for(queue, soonest)
+  end
+end
+
+-- The job whose arguments begin at ARGV[at], with pairs of options from first to last.
+local function read_put(at, first, last)
+  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
+  if not item.klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
-  local delay = number('Put', 'delay', ARGV[7])
-  return put(worker, queue, jid, klass, data, delay, options('Put', 8))
+  json('Put', 'data', item.data)
+  item.delay = number('Put', 'delay', ARGV[at + 3])
+  local given = options('Put', first, last)
+  item.depends = names('Put', 'depends', given.depends or '[]')
+  if given.priority then
+    item.priority = number('Put', 'priority', given.priority)
+  end
+  if given.retries then
+    item.retries = number('Put', 'retries', given.retries)
+  end
+  if given.tags then
+    item.tags = names('Put', 'tags', given.tags)
+  end
+  return item
+end
+
+-- put and requeue, whose arguments are the same.
+local function put_from_arguments()
+  local queue = named('Queue', 'queue', ARGV[3])
+  local item = read_put(4, 8, #ARGV)
+  put(ARGV[2], queue, {item})
+  return item.jid
 end
