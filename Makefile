@@ -1,0 +1,67 @@
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+LUA         := .cache/lua
+
+.DEFAULT_GOAL := help
+
+# Checks come in order, the quick ones first.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## show what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: test
+test: lint ## check everything and run all tests, after installing what they need
+	go test -race ./...
+
+.PHONY: lint
+lint: install format vet staticcheck luacheck generated ## all checks but the tests
+
+.PHONY: run
+run: ## run the quickstart
+	go run ./examples/quickstart
+
+.PHONY: generate
+generate: ## write lua/qless.lua anew from the other scripts
+	go generate ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME (10s)
+	@set -e; for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: install
+install: ## install the programs that the tests need
+	@.ci/install
+
+.PHONY: format
+format:
+	@echo gofmt -l .
+	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || \
+		{ echo "not formatted, run gofmt -w on: $$unformatted" >&2; exit 1; }
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: staticcheck
+staticcheck:
+	go run $(STATICCHECK) ./...
+
+# The scripts are checked as servers load them, with their includes.
+.PHONY: luacheck
+luacheck:
+	@rm -rf $(LUA)
+	go run ./internal/cmd/luabundle -o $(LUA)
+	luacheck -q --no-color $(LUA)/*.lua lua/qless.lua --config .luacheckrc
+
+.PHONY: generated
+generated:
+	@mkdir -p .cache
+	go run ./internal/cmd/luabundle -dropin .cache/qless.lua
+	@cmp .cache/qless.lua lua/qless.lua || { echo "lua/qless.lua is old: make generate" >&2; exit 1; }
