@@ -6,5 +6,9 @@ std = {
   },
 }
 max_line_length = false
--- What a shared piece sets, not every command reads.
-ignore = {"[23]11/stamp", "211/now", "211/prefix"}
+ignore = {
+  -- What a shared piece sets, not every command reads.
+  "[23]11/stamp", "211/now", "211/prefix",
+  -- Functions that stand side by side in the sources may come to stand inside one another.
+  "4[23].",
+}

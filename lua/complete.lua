@@ -24,7 +24,7 @@ local item = {
   data = ARGV[5],
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
-  depends = names('Complete', 'depends', given.depends or '[]'),
+  depends = names('Complete', 'depends', given.depends),
 }
 complete(worker, {item})
 if item.problem then

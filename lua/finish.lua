@@ -36,7 +36,7 @@ local function read_item(at)
     local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = names('Finish', 'depends', given.depends or '[]')
+    item.depends = names('Finish', 'depends', given.depends)
   elseif item.action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''

@@ -30,7 +30,6 @@ end
 local out = {}
 local heartbeat, cap = settings.heartbeat[1], settings.cap
 local expired = take_expired(queue, count, settings.grace, cap)
-each_slice('zrem', queue_key(queue, 'work'), expired)
 lock(queue, expired, worker, heartbeat, cap, job_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)

@@ -50,9 +50,6 @@ local prefix = KEYS[1]
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -74,39 +71,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -118,12 +90,7 @@ end
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
+local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -131,10 +98,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -150,13 +131,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local item = list_of(text)
   local object = item[3]
   if type(object) ~= 'table' then
@@ -165,6 +155,15 @@ local function entry_object(text)
   object.when = item[1]
   object.what = item[2]
   return cjson.encode(object) or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -178,6 +177,12 @@ local function day_of(at)
 end
 local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function begin_day(kind, day, queue)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function days_kept(option, default)
   return tonumber(call('hget', prefix .. 'config', option) or default) or default
@@ -201,6 +206,9 @@ local function prune_histograms(kind, day, queue)
       each_slice('hdel', key, buckets)
     end
   end
+end
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
 end
 local function bucket(seconds)
   if seconds < 60 then
@@ -250,14 +258,7 @@ local function observe(kind, queue, durations)
   end
   call('hset', key, unpack(update))
   if fresh then
-    expire_stats(key, day)
-    prune_histograms(kind, day, queue)
-  end
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
-    expire_stats(key, day)
+    begin_day(kind, day, queue)
   end
 end
 local function read_job(jid)
@@ -299,18 +300,6 @@ local function job_json(job, tracked)
     ',"failure":' .. (job[12] or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
-end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function read_settings(queues)
   local fields = {'heartbeat', 'grace-period', 'max-job-history'}
@@ -395,6 +384,26 @@ local function lock(queue, jids, worker, heartbeat, cap, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
   end
 end
+local function spawn_all(queue, due, limit)
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -451,11 +460,6 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -463,14 +467,24 @@ local function check_recurring(queue, limit)
     end
   end
 end
-local function check_scheduled(queue, limit)
+local function check_recurring(queue, limit)
   if limit <= 0 then
     return
   end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due > 0 then
+    spawn_all(queue, due, limit)
   end
+end
+local function move_due(queue, due)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -482,6 +496,53 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
+end
+local function expire(queue, expired, grace, cap)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_failure(jid, group)
   call('sadd', prefix .. 'failures', group)
@@ -518,9 +579,7 @@ local function fail_lost(queue, jid, worker, own_queue)
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
 end
-local function take_expired(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
-  local expired = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
@@ -545,7 +604,15 @@ local function take_expired(queue, limit, grace, cap)
       end
     end
   end
+  each_slice('zrem', queue_key(queue, 'work'), taken)
   return taken
+end
+local function take_expired(queue, limit, grace, cap)
+  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+  if #expired == 0 then
+    return expired
+  end
+  return expire(queue, expired, grace, cap)
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
@@ -562,7 +629,6 @@ end
 local out = {}
 local heartbeat, cap = settings.heartbeat[1], settings.cap
 local expired = take_expired(queue, count, settings.grace, cap)
-each_slice('zrem', queue_key(queue, 'work'), expired)
 lock(queue, expired, worker, heartbeat, cap, job_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
@@ -582,9 +648,6 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
 if stamp == '' then
@@ -630,6 +693,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -660,7 +726,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -680,11 +749,6 @@ end
 local function publish_ready(message)
   return publish('log', message .. ' ')
 end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -692,15 +756,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -708,10 +767,14 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -727,6 +790,50 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function retag(jid, old, new)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -751,53 +858,49 @@ local function without_tags(list, extra, first)
   end
   return kept
 end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -837,21 +940,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function retag(jid, old, new)
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -882,15 +970,15 @@ local function place(queue, item, waits, work)
   work[#work + 1] = jid
   return 'waiting'
 end
-local function put_one(worker, queue, item, work)
+local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2] or nil)
-  local retries = item.retries or tonumber(fields[6] or 5) or 5
-  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  local tags = item.tags or list_of(fields[2])
+  local retries = item.retries or fields[6] or '5'
+  item.priority = item.priority or fields[1] or '0'
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -898,9 +986,9 @@ local function put_one(worker, queue, item, work)
       replace_dependencies(jid, depends)
     end
   end
-  record(jid, item.entry)
+  record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2] or nil), tags)
+    retag(jid, list_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -930,9 +1018,8 @@ local function put(worker, queue, items)
   local heard, soonest = 0, math.huge
   for i = 1, #items do
     local item = items[i]
-    item.entry = text
     jids[i] = item.jid
-    put_one(worker, queue, item, work)
+    put_one(worker, queue, item, text, work)
     heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
     soonest = math.min(soonest, item.delay)
   end
@@ -943,25 +1030,27 @@ local function put(worker, queue, items)
     wake_for(queue, soonest)
   end
 end
+local function optional_number(name, text)
+  return text and number('Put', name, text)
+end
 local function read_put(at, first, last)
-  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
-  if not item.klass then
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', item.data)
-  item.delay = number('Put', 'delay', ARGV[at + 3])
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  item.depends = names('Put', 'depends', given.depends or '[]')
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
-  return item
+  return {
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    depends = names('Put', 'depends', given.depends),
+    priority = optional_number('priority', given.priority),
+    retries = optional_number('retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+  }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
@@ -995,6 +1084,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -1044,18 +1136,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -1067,9 +1147,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -1080,12 +1157,7 @@ end
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
+local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -1093,10 +1165,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -1112,11 +1198,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
 local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function begin_day(kind, day, queue)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function days_kept(option, default)
   return tonumber(call('hget', prefix .. 'config', option) or default) or default
@@ -1140,6 +1237,9 @@ local function prune_histograms(kind, day, queue)
       each_slice('hdel', key, buckets)
     end
   end
+end
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
 end
 local function bucket(seconds)
   if seconds < 60 then
@@ -1189,33 +1289,14 @@ local function observe(kind, queue, durations)
   end
   call('hset', key, unpack(update))
   if fresh then
-    expire_stats(key, day)
-    prune_histograms(kind, day, queue)
+    begin_day(kind, day, queue)
   end
-end
-local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -1229,23 +1310,12 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
+local function release(jid, dependents)
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function free(jid, keep_delay)
   local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
@@ -1267,19 +1337,19 @@ end
 local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
-local function release_dependents(jid)
-  local key = job_key(jid) .. '-dependents'
-  local dependents = call('smembers', key)
-  if #dependents == 0 then
-    return
-  end
   for _, other in ipairs(dependents) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', key)
+  call('del', job_key(jid) .. '-dependents')
+end
+local function release_dependents(jid)
+  local dependents = call('smembers', job_key(jid) .. '-dependents')
+  if #dependents > 0 then
+    release(jid, dependents)
+  end
 end
 local function not_owned(jid, owner, state, worker)
   if not state then
@@ -1291,12 +1361,40 @@ local function not_owned(jid, owner, state, worker)
   end
 end
 local PRUNED = 100
+local function delete_jobs(jids)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function remove_tag(jid, tag)
+  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
+end
+  for i = 1, #jids do
+    delete_job(jids[i])
+  end
+  each_slice('zrem', prefix .. 'completed', jids)
 end
 local function prune(keep_seconds, keep_count, limit)
   local completed = prefix .. 'completed'
@@ -1305,10 +1403,9 @@ local function prune(keep_seconds, keep_count, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  for i = 1, #old do
-    delete_job(old[i])
+  if #old > 0 then
+    delete_jobs(old)
   end
-  each_slice('zrem', completed, old)
 end
 local function settle(item, state, queue)
   local key = job_key(item.jid)
@@ -1321,6 +1418,38 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function publish_ready(message)
+  return publish('log', message .. ' ')
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
   local jid, queue, delay = item.jid, item.next, item.delay
   local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
   record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
@@ -1346,11 +1475,8 @@ local function advance(item, cap)
   end
   return state
 end
-local function read_completed(item, worker, seen)
+local function read_completed(item, worker)
   local jid = item.jid
-  if seen[jid] then
-    return 'Job ' .. jid .. ' is not currently running: complete'
-  end
   local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
@@ -1359,7 +1485,6 @@ local function read_completed(item, worker, seen)
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
   adopt_history(jid, job[7])
@@ -1370,7 +1495,10 @@ end
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
+    local item = items[i]
+    if item.queue == queue then
+      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    end
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -1387,23 +1515,30 @@ local function read_config(queues)
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function read_all(items, worker)
-  local owned, by_queue, queues, seen = {}, {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    local queue = item.queue
-    item.problem = read_completed(item, worker, seen)
-    if not item.problem then
-      owned[#owned + 1] = item
-      if not by_queue[queue] then
-        by_queue[queue] = {}
-        queues[#queues + 1] = queue
-      end
-      local same = by_queue[queue]
-      same[#same + 1] = item
+local function add_once(list, name)
+  for i = 1, #list do
+    if list[i] == name then
+      return
     end
   end
-  return owned, by_queue, queues
+  list[#list + 1] = name
+end
+local function read_all(items, worker)
+  local owned, queues, seen = {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    if seen[item.jid] then
+      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[item.jid] = true
+      add_once(queues, item.queue)
+    end
+  end
+  return owned, queues
 end
 local function finish_all(items, keep_seconds, keep_count)
   local scored = {}
@@ -1420,14 +1555,14 @@ local function finish_all(items, keep_seconds, keep_count)
   end
 end
 local function complete(worker, items)
-  local owned, by_queue, queues = read_all(items, worker)
+  local owned, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], by_queue[queues[i]], worker)
+    unlock(queues[i], owned, worker)
   end
   local done = entry(now, 'done')
   local jids, finished = {}, {}
@@ -1467,7 +1602,7 @@ local item = {
   data = ARGV[5],
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
-  depends = names('Complete', 'depends', given.depends or '[]'),
+  depends = names('Complete', 'depends', given.depends),
 }
 complete(worker, {item})
 if item.problem then
@@ -1600,13 +1735,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -1625,15 +1753,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -1641,10 +1764,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -1659,6 +1796,11 @@ local function adopt_history(jid, text)
     end
   end
   call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -1837,13 +1979,6 @@ end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
 end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -1862,15 +1997,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -1878,10 +2008,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -1896,6 +2040,11 @@ local function adopt_history(jid, text)
     end
   end
   call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -2026,7 +2175,10 @@ local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -2139,7 +2291,7 @@ local function cancel(jid)
   if state == 'failed' then
     forget_failure(jid, queue, failure)
   end
-  for _, tag in ipairs(list_of(job[5] or nil)) do
+  for _, tag in ipairs(list_of(job[5])) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
@@ -2218,9 +2370,6 @@ local prefix = KEYS[1]
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -2241,6 +2390,27 @@ if not now or now - now ~= 0 then
 end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+local function free(jid, keep_delay)
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -2263,24 +2433,6 @@ local function wake(queue)
     end
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
-end
-local function free(jid, keep_delay)
   local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
   local queue, priority, scheduled = job[1], job[2], job[3]
   if not queue then
@@ -2404,6 +2556,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -2453,18 +2608,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -2484,9 +2627,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -2497,12 +2637,7 @@ end
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
+local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -2510,10 +2645,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -2529,6 +2678,11 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -2541,6 +2695,12 @@ end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
   call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function begin_day(kind, day, queue)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -2557,6 +2717,9 @@ local function prune_histograms(kind, day, queue)
       each_slice('hdel', key, buckets)
     end
   end
+end
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
 end
 local function bucket(seconds)
   if seconds < 60 then
@@ -2606,8 +2769,7 @@ local function observe(kind, queue, durations)
   end
   call('hset', key, unpack(update))
   if fresh then
-    expire_stats(key, day)
-    prune_histograms(kind, day, queue)
+    begin_day(kind, day, queue)
   end
 end
 local function tally(day, queue, field, by)
@@ -2616,29 +2778,14 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
-local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -2657,18 +2804,9 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
+local function release(jid, dependents)
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function free(jid, keep_delay)
   local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
@@ -2690,19 +2828,19 @@ end
 local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
-local function release_dependents(jid)
-  local key = job_key(jid) .. '-dependents'
-  local dependents = call('smembers', key)
-  if #dependents == 0 then
-    return
-  end
   for _, other in ipairs(dependents) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', key)
+  call('del', job_key(jid) .. '-dependents')
+end
+local function release_dependents(jid)
+  local dependents = call('smembers', job_key(jid) .. '-dependents')
+  if #dependents > 0 then
+    release(jid, dependents)
+  end
 end
 local function not_owned(jid, owner, state, worker)
   if not state then
@@ -2714,12 +2852,40 @@ local function not_owned(jid, owner, state, worker)
   end
 end
 local PRUNED = 100
+local function delete_jobs(jids)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function remove_tag(jid, tag)
+  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
+end
+  for i = 1, #jids do
+    delete_job(jids[i])
+  end
+  each_slice('zrem', prefix .. 'completed', jids)
 end
 local function prune(keep_seconds, keep_count, limit)
   local completed = prefix .. 'completed'
@@ -2728,10 +2894,9 @@ local function prune(keep_seconds, keep_count, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  for i = 1, #old do
-    delete_job(old[i])
+  if #old > 0 then
+    delete_jobs(old)
   end
-  each_slice('zrem', completed, old)
 end
 local function settle(item, state, queue)
   local key = job_key(item.jid)
@@ -2744,6 +2909,30 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function publish_ready(message)
+  return publish('log', message .. ' ')
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
   local jid, queue, delay = item.jid, item.next, item.delay
   local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
   record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
@@ -2769,11 +2958,8 @@ local function advance(item, cap)
   end
   return state
 end
-local function read_completed(item, worker, seen)
+local function read_completed(item, worker)
   local jid = item.jid
-  if seen[jid] then
-    return 'Job ' .. jid .. ' is not currently running: complete'
-  end
   local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
@@ -2782,7 +2968,6 @@ local function read_completed(item, worker, seen)
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
   adopt_history(jid, job[7])
@@ -2793,7 +2978,10 @@ end
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
+    local item = items[i]
+    if item.queue == queue then
+      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    end
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -2810,23 +2998,30 @@ local function read_config(queues)
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function read_all(items, worker)
-  local owned, by_queue, queues, seen = {}, {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    local queue = item.queue
-    item.problem = read_completed(item, worker, seen)
-    if not item.problem then
-      owned[#owned + 1] = item
-      if not by_queue[queue] then
-        by_queue[queue] = {}
-        queues[#queues + 1] = queue
-      end
-      local same = by_queue[queue]
-      same[#same + 1] = item
+local function add_once(list, name)
+  for i = 1, #list do
+    if list[i] == name then
+      return
     end
   end
-  return owned, by_queue, queues
+  list[#list + 1] = name
+end
+local function read_all(items, worker)
+  local owned, queues, seen = {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    if seen[item.jid] then
+      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[item.jid] = true
+      add_once(queues, item.queue)
+    end
+  end
+  return owned, queues
 end
 local function finish_all(items, keep_seconds, keep_count)
   local scored = {}
@@ -2843,14 +3038,14 @@ local function finish_all(items, keep_seconds, keep_count)
   end
 end
 local function complete(worker, items)
-  local owned, by_queue, queues = read_all(items, worker)
+  local owned, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], by_queue[queues[i]], worker)
+    unlock(queues[i], owned, worker)
   end
   local done = entry(now, 'done')
   local jids, finished = {}, {}
@@ -2998,7 +3193,7 @@ local function read_item(at)
     local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = names('Finish', 'depends', given.depends or '[]')
+    item.depends = names('Finish', 'depends', given.depends)
   elseif item.action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
@@ -3065,15 +3260,19 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function move_history(jid, text)
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
   return {}
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -3082,10 +3281,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
-  end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -3101,13 +3296,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local item = list_of(text)
   local object = item[3]
   if type(object) ~= 'table' then
@@ -3116,6 +3320,15 @@ local function entry_object(text)
   object.when = item[1]
   object.what = item[2]
   return cjson.encode(object) or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3174,9 +3387,6 @@ return find_job(required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -3215,6 +3425,10 @@ local function integer(area, name, text)
   end
   return n
 end
+local function move_due(queue, due)
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -3223,14 +3437,6 @@ end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
-local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
-  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -3242,6 +3448,15 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
 end
 local MOVED = 10000
 local function page(first)
@@ -3325,13 +3540,6 @@ local function json(area, name, text)
   end
   return value
 end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -3339,15 +3547,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -3355,10 +3558,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -3373,6 +3590,11 @@ local function adopt_history(jid, text)
     end
   end
   call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
@@ -3398,15 +3620,19 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function move_history(jid, text)
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
   return {}
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -3415,10 +3641,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
-  end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -3434,13 +3656,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local item = list_of(text)
   local object = item[3]
   if type(object) ~= 'table' then
@@ -3449,6 +3680,15 @@ local function entry_object(text)
   object.when = item[1]
   object.what = item[2]
   return cjson.encode(object) or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3533,9 +3773,6 @@ local prefix = KEYS[1]
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -3550,9 +3787,6 @@ if not now or now - now ~= 0 then
 end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -3590,20 +3824,19 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function move_history(jid, text)
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
   return {}
-end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -3612,26 +3845,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return tonumber(text or 100) or 100
-end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function adopt_history(jid, text)
-  if not text then
-    return
-  end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -3647,13 +3860,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local item = list_of(text)
   local object = item[3]
   if type(object) ~= 'table' then
@@ -3662,6 +3884,15 @@ local function entry_object(text)
   object.when = item[1]
   object.what = item[2]
   return cjson.encode(object) or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -3722,6 +3953,48 @@ local function find_jobs(jids, first)
     found[#found + 1] = find_job(jids[i])
   end
   return '[' .. table.concat(found, ',') .. ']'
+end
+local function spawn_all(queue, due, limit)
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return tonumber(text or 100) or 100
+end
+local function trim_history(key, length, cap)
+  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
+  end
 end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
@@ -3785,11 +4058,6 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -3797,14 +4065,24 @@ local function check_recurring(queue, limit)
     end
   end
 end
-local function check_scheduled(queue, limit)
+local function check_recurring(queue, limit)
   if limit <= 0 then
     return
   end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due > 0 then
+    spawn_all(queue, due, limit)
   end
+end
+local function move_due(queue, due)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -3816,6 +4094,15 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
@@ -3904,6 +4191,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -3935,9 +4225,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 if stamp == '' then
   local time = call('time')
@@ -3965,7 +4252,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -3985,11 +4275,6 @@ end
 local function publish_ready(message)
   return publish('log', message .. ' ')
 end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -3997,15 +4282,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -4013,10 +4293,14 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -4032,6 +4316,50 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function retag(jid, old, new)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -4056,53 +4384,49 @@ local function without_tags(list, extra, first)
   end
   return kept
 end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -4142,21 +4466,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function retag(jid, old, new)
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -4187,15 +4496,15 @@ local function place(queue, item, waits, work)
   work[#work + 1] = jid
   return 'waiting'
 end
-local function put_one(worker, queue, item, work)
+local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2] or nil)
-  local retries = item.retries or tonumber(fields[6] or 5) or 5
-  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  local tags = item.tags or list_of(fields[2])
+  local retries = item.retries or fields[6] or '5'
+  item.priority = item.priority or fields[1] or '0'
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -4203,9 +4512,9 @@ local function put_one(worker, queue, item, work)
       replace_dependencies(jid, depends)
     end
   end
-  record(jid, item.entry)
+  record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2] or nil), tags)
+    retag(jid, list_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -4235,9 +4544,8 @@ local function put(worker, queue, items)
   local heard, soonest = 0, math.huge
   for i = 1, #items do
     local item = items[i]
-    item.entry = text
     jids[i] = item.jid
-    put_one(worker, queue, item, work)
+    put_one(worker, queue, item, text, work)
     heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
     soonest = math.min(soonest, item.delay)
   end
@@ -4248,25 +4556,27 @@ local function put(worker, queue, items)
     wake_for(queue, soonest)
   end
 end
+local function optional_number(name, text)
+  return text and number('Put', name, text)
+end
 local function read_put(at, first, last)
-  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
-  if not item.klass then
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', item.data)
-  item.delay = number('Put', 'delay', ARGV[at + 3])
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  item.depends = names('Put', 'depends', given.depends or '[]')
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
-  return item
+  return {
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    depends = names('Put', 'depends', given.depends),
+    priority = optional_number('priority', given.priority),
+    retries = optional_number('retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+  }
 end
 local queue = named('Queue', 'queue', ARGV[3])
 local items, seen = {}, {}
@@ -4304,9 +4614,6 @@ end
 elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -4322,6 +4629,10 @@ end
 if not string.find(stamp, '^%d+%.?%d*$') then
   stamp = string.format('%.17g', now)
 end
+local function move_due(queue, due)
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -4330,14 +4641,6 @@ end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
-local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
-  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -4349,6 +4652,15 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
 end
 local MOVED = 10000
 local function counts(queue)
@@ -4422,6 +4734,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -4459,6 +4774,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
@@ -4471,7 +4787,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
   if delay < 60 then
     wake(queue)
   end
@@ -4495,7 +4810,7 @@ local given = options('Recur', 9, #ARGV)
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
-local tags = names('Recur', 'tags', given.tags or '[]')
+local tags = names('Recur', 'tags', given.tags)
 local old = call('hmget', recur_key(jid), 'count', 'queue')
 if old[2] then
   call('zrem', queue_key(old[2], 'recur'), jid)
@@ -4539,7 +4854,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -4563,7 +4881,7 @@ local text = cjson.encode({
   data = job[9],
   backlog = tonumber(job[11]) or 0,
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10] or nil)) .. '}'
+return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -4598,7 +4916,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -4647,7 +4968,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -4888,9 +5212,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 if stamp == '' then
   local time = call('time')
@@ -4941,6 +5262,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -4971,7 +5295,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -4991,11 +5318,6 @@ end
 local function publish_ready(message)
   return publish('log', message .. ' ')
 end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -5003,15 +5325,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -5019,10 +5336,14 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -5038,6 +5359,50 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function retag(jid, old, new)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -5062,53 +5427,49 @@ local function without_tags(list, extra, first)
   end
   return kept
 end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -5148,21 +5509,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function retag(jid, old, new)
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -5193,15 +5539,15 @@ local function place(queue, item, waits, work)
   work[#work + 1] = jid
   return 'waiting'
 end
-local function put_one(worker, queue, item, work)
+local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2] or nil)
-  local retries = item.retries or tonumber(fields[6] or 5) or 5
-  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  local tags = item.tags or list_of(fields[2])
+  local retries = item.retries or fields[6] or '5'
+  item.priority = item.priority or fields[1] or '0'
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -5209,9 +5555,9 @@ local function put_one(worker, queue, item, work)
       replace_dependencies(jid, depends)
     end
   end
-  record(jid, item.entry)
+  record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2] or nil), tags)
+    retag(jid, list_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -5241,9 +5587,8 @@ local function put(worker, queue, items)
   local heard, soonest = 0, math.huge
   for i = 1, #items do
     local item = items[i]
-    item.entry = text
     jids[i] = item.jid
-    put_one(worker, queue, item, work)
+    put_one(worker, queue, item, text, work)
     heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
     soonest = math.min(soonest, item.delay)
   end
@@ -5254,25 +5599,27 @@ local function put(worker, queue, items)
     wake_for(queue, soonest)
   end
 end
+local function optional_number(name, text)
+  return text and number('Put', name, text)
+end
 local function read_put(at, first, last)
-  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
-  if not item.klass then
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', item.data)
-  item.delay = number('Put', 'delay', ARGV[at + 3])
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  item.depends = names('Put', 'depends', given.depends or '[]')
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
-  return item
+  return {
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    depends = names('Put', 'depends', given.depends),
+    priority = optional_number('priority', given.priority),
+    retries = optional_number('retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+  }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
@@ -5326,9 +5673,6 @@ local prefix = KEYS[1]
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -5350,33 +5694,8 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -5388,12 +5707,7 @@ end
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
+local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -5401,10 +5715,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -5420,11 +5748,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
 local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function begin_day(kind, day, queue)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function days_kept(option, default)
   return tonumber(call('hget', prefix .. 'config', option) or default) or default
@@ -5448,6 +5787,9 @@ local function prune_histograms(kind, day, queue)
       each_slice('hdel', key, buckets)
     end
   end
+end
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
 end
 local function bucket(seconds)
   if seconds < 60 then
@@ -5497,31 +5839,12 @@ local function observe(kind, queue, durations)
   end
   call('hset', key, unpack(update))
   if fresh then
-    expire_stats(key, day)
-    prune_histograms(kind, day, queue)
-  end
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
-    expire_stats(key, day)
+    begin_day(kind, day, queue)
   end
 end
 local function read_job(jid)
   return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
     'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
-end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
-end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function read_settings(queues)
   local fields = {'heartbeat', 'grace-period', 'max-job-history'}
@@ -5606,6 +5929,26 @@ local function lock(queue, jids, worker, heartbeat, cap, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
   end
 end
+local function spawn_all(queue, due, limit)
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function add_work(queue, at, priority, jid)
+  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+end
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -5662,11 +6005,6 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -5674,14 +6012,24 @@ local function check_recurring(queue, limit)
     end
   end
 end
-local function check_scheduled(queue, limit)
+local function check_recurring(queue, limit)
   if limit <= 0 then
     return
   end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due > 0 then
+    spawn_all(queue, due, limit)
   end
+end
+local function move_due(queue, due)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -5693,6 +6041,53 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
+end
+local function expire(queue, expired, grace, cap)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function days_kept(option, default)
+  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function leave_queue(queue, jid)
+  call('zrem', queue_key(queue, 'work'), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('zrem', queue_key(queue, 'scheduled'), jid)
+  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_failure(jid, group)
   call('sadd', prefix .. 'failures', group)
@@ -5729,9 +6124,7 @@ local function fail_lost(queue, jid, worker, own_queue)
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
 end
-local function take_expired(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
-  local expired = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
@@ -5756,7 +6149,15 @@ local function take_expired(queue, limit, grace, cap)
       end
     end
   end
+  each_slice('zrem', queue_key(queue, 'work'), taken)
   return taken
+end
+local function take_expired(queue, limit, grace, cap)
+  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+  if #expired == 0 then
+    return expired
+  end
+  return expire(queue, expired, grace, cap)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -5816,7 +6217,6 @@ local function open(i, wanted)
   local due = first_due(queue_key(queue, 'locks'))
   if due and due <= now then
     expired = take_expired(queue, wanted, settings.grace, settings.cap)
-    each_slice('zrem', queue_key(queue, 'work'), expired)
   end
   wanted = wanted - #expired
   due = first_due(queue_key(queue, 'recur'))
@@ -5856,6 +6256,7 @@ local function take_ordered(out)
     end
   end
 end
+local function take_round_robin(out)
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -5873,7 +6274,6 @@ local function deal(have, wanted)
   end
   return turns, shares
 end
-local function take_round_robin(out)
   local have = {}
   for turn = 1, #queues do
     local i = (cursor + turn - 1) % #queues + 1
@@ -5914,6 +6314,7 @@ local function pass_on()
     end
   end
 end
+local function become_idle()
 local function by_due(a, b)
   return a.due < b.due
 end
@@ -5944,7 +6345,6 @@ local function claim_due(queue, due)
   call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
   return true
 end
-local function become_idle()
   for i = 1, #queues do
     call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
   end
@@ -5983,9 +6383,6 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
 if stamp == '' then
@@ -6037,6 +6434,9 @@ local function json(area, name, text)
   return value
 end
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
@@ -6067,7 +6467,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -6087,11 +6490,6 @@ end
 local function publish_ready(message)
   return publish('log', message .. ' ')
 end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -6099,15 +6497,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -6115,10 +6508,14 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -6134,6 +6531,50 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return (tonumber(priority) or 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function depend_on(jid, list, first)
+  local count = 0
+  for i = first, #list do
+    local other = list[i]
+    local state = call('hget', job_key(other), 'state')
+    if state and state ~= 'complete' and other ~= jid then
+      call('sadd', job_key(other) .. '-dependents', jid)
+      call('sadd', job_key(jid) .. '-dependencies', other)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function retag(jid, old, new)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
@@ -6158,53 +6599,49 @@ local function without_tags(list, extra, first)
   end
   return kept
 end
-local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  for _, tag in ipairs(without_tags(old, new, 1)) do
+    remove_tag(jid, tag)
+  end
+  for i = 1, #new do
+    add_tag(jid, new[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
+end
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
-end
-local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
-  end
-  return count
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -6244,21 +6681,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function retag(jid, old, new)
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -6289,15 +6711,15 @@ local function place(queue, item, waits, work)
   work[#work + 1] = jid
   return 'waiting'
 end
-local function put_one(worker, queue, item, work)
+local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2] or nil)
-  local retries = item.retries or tonumber(fields[6] or 5) or 5
-  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  local tags = item.tags or list_of(fields[2])
+  local retries = item.retries or fields[6] or '5'
+  item.priority = item.priority or fields[1] or '0'
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -6305,9 +6727,9 @@ local function put_one(worker, queue, item, work)
       replace_dependencies(jid, depends)
     end
   end
-  record(jid, item.entry)
+  record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2] or nil), tags)
+    retag(jid, list_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -6337,9 +6759,8 @@ local function put(worker, queue, items)
   local heard, soonest = 0, math.huge
   for i = 1, #items do
     local item = items[i]
-    item.entry = text
     jids[i] = item.jid
-    put_one(worker, queue, item, work)
+    put_one(worker, queue, item, text, work)
     heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
     soonest = math.min(soonest, item.delay)
   end
@@ -6350,25 +6771,27 @@ local function put(worker, queue, items)
     wake_for(queue, soonest)
   end
 end
+local function optional_number(name, text)
+  return text and number('Put', name, text)
+end
 local function read_put(at, first, last)
-  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
-  if not item.klass then
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', item.data)
-  item.delay = number('Put', 'delay', ARGV[at + 3])
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  item.depends = names('Put', 'depends', given.depends or '[]')
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
-  return item
+  return {
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    depends = names('Put', 'depends', given.depends),
+    priority = optional_number('priority', given.priority),
+    retries = optional_number('retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+  }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
@@ -6516,7 +6939,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -6633,13 +7059,6 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -6655,15 +7074,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -6671,10 +7085,24 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -6689,6 +7117,11 @@ local function adopt_history(jid, text)
     end
   end
   call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -6756,15 +7189,19 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
+local function move_history(jid, text)
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
   return {}
-end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -6773,10 +7210,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
-  end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -6792,13 +7225,22 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
   local item = list_of(text)
   local object = item[3]
   if type(object) ~= 'table' then
@@ -6807,6 +7249,15 @@ local function entry_object(text)
   object.when = item[1]
   object.what = item[2]
   return cjson.encode(object) or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
+  if details == '' or details == ',{}' then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  elseif details and string.find(details, '^,{.*}$') then
+    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
 end
 local function history_json(jid)
   local list = call('lrange', job_key(jid) .. '-history', 0, -1)
@@ -6933,7 +7384,10 @@ local function whole(area, name, text)
   return n
 end
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end
@@ -6965,15 +7419,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function trim_history(key, length, cap)
 local function history_cap(text)
   return tonumber(text or 100) or 100
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -6981,10 +7430,14 @@ local function record(jid, text, cap)
     call('lpush', key, first)
   end
 end
-local function adopt_history(jid, text)
-  if not text then
-    return
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+local function move_history(jid, text)
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -7000,8 +7453,10 @@ local function adopt_history(jid, text)
   end
   call('hdel', job_key(jid), 'history')
 end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
@@ -7021,6 +7476,9 @@ local function uncount_failure(queue, failure)
   end
 end
 local function wake(queue)
+local function publish(channel, message)
+  return call('publish', prefix .. channel, message)
+end
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
     local worker = call('zpopmin', waiting)[1]
@@ -7070,10 +7528,10 @@ local function required(area, name, text)
   end
   return text
 end
+local function wake(queue)
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
-local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
     local worker = call('zpopmin', waiting)[1]
@@ -7118,10 +7576,10 @@ return true
 elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
+local function wake(queue)
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
-local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
     local worker = call('zpopmin', waiting)[1]

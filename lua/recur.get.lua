@@ -28,4 +28,4 @@ local text = cjson.encode({
   data = job[9],
   backlog = tonumber(job[11]) or 0,
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10] or nil)) .. '}'
+return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10])) .. '}'

@@ -31,7 +31,7 @@ local given = options('Recur', 9, #ARGV)
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
-local tags = names('Recur', 'tags', given.tags or '[]')
+local tags = names('Recur', 'tags', given.tags)
 
 local old = call('hmget', recur_key(jid), 'count', 'queue')
 if old[2] then

@@ -82,7 +82,6 @@ local function open(i, wanted)
   local due = first_due(queue_key(queue, 'locks'))
   if due and due <= now then
     expired = take_expired(queue, wanted, settings.grace, settings.cap)
-    each_slice('zrem', queue_key(queue, 'work'), expired)
   end
   wanted = wanted - #expired
   due = first_due(queue_key(queue, 'recur'))
@@ -149,7 +148,7 @@ local function deal(have, wanted)
 end
 
 -- Lost jobs come first; then each queue has its turn.
-local function take_round_robin(out)
+local function take_round_robin(out) -- cold
   local have = {}
   for turn = 1, #queues do
     local i = (cursor + turn - 1) % #queues + 1
@@ -232,7 +231,7 @@ end
 
 -- Of all idle workers, one waits for what falls due in a queue. Returns how long to wait, and
 -- for which queue.
-local function become_idle()
+local function become_idle() -- cold
   for i = 1, #queues do
     call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
   end

@@ -5,8 +5,15 @@
 //	-- @include "lib/x.lua"
 //
 // for the pieces that commands share. Each piece is taken in once, before whatever
-// needs it, and top-level functions of it that a command does not use are left out:
-// every function that remains costs the server a closure on each call.
+// needs it.
+//
+// Every top-level function of a script costs the server a closure on each call. So those
+// that a command does not use are left out; and those that are used only by functions that
+// seldom run, which say so on their first line,
+//
+//	local function free(jid) -- cold
+//
+// are moved into these, to be made when one of them runs.
 package luasrc
 
 import (
@@ -23,7 +30,7 @@ const DropInName = "qless.lua"
 
 var (
 	includeLine  = regexp.MustCompile(`^-- @include "([^"]+)"$`)
-	functionLine = regexp.MustCompile(`^local function (\w+)\(`)
+	functionLine = regexp.MustCompile(`^local function (\w+)\(.*?\)( -- cold)?$`)
 )
 
 // Commands lists the commands of a source tree, in order.
@@ -54,8 +61,8 @@ func Flatten(sources fs.FS, command string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", command, err)
 	}
-	code := strings.Join(append(f.used(own), own), "\n")
-	return header + "\n" + code + "\n", nil
+	f.chunks = append(f.chunks, split(withoutComments(own))...)
+	return header + "\n" + strings.Join(arrange(f.chunks), "\n") + "\n", nil
 }
 
 // DropIn returns one script with every command, for the clients of other languages:
@@ -129,13 +136,6 @@ type flattener struct {
 	chunks  []chunk
 }
 
-// chunk is a top-level part of an included piece. Name is the function that it defines,
-// empty for statements.
-type chunk struct {
-	name string
-	code string
-}
-
 // expand collects what the include lines of a body name and returns the other lines.
 func (f *flattener) expand(body string) (string, error) {
 	var own []string
@@ -167,71 +167,6 @@ func (f *flattener) include(name string) error {
 	}
 	f.chunks = append(f.chunks, split(withoutComments(own))...)
 	return nil
-}
-
-// used returns the code of the chunks that a command needs, in order: every statement,
-// and the functions that it, or a needed chunk, mentions.
-func (f *flattener) used(own string) []string {
-	needed := make([]bool, len(f.chunks))
-	mentioned := words(own)
-	for i := len(f.chunks) - 1; i >= 0; i-- {
-		c := f.chunks[i]
-		if c.name != "" && !mentioned[c.name] {
-			continue
-		}
-		needed[i] = true
-		for word := range words(c.code) {
-			mentioned[word] = true
-		}
-	}
-	var code []string
-	for i, c := range f.chunks {
-		if needed[i] {
-			code = append(code, c.code)
-		}
-	}
-	return code
-}
-
-var (
-	word    = regexp.MustCompile(`[A-Za-z_]\w*`)
-	literal = regexp.MustCompile(`'[^'\n]*'`)
-)
-
-// words returns the names that code mentions, outside of its string literals.
-func words(code string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range word.FindAllString(literal.ReplaceAllString(code, ""), -1) {
-		set[w] = true
-	}
-	return set
-}
-
-// split cuts code into its top-level functions and the statements between them. It
-// relies on the sources' layout: a function begins and ends in the first column.
-func split(code string) []chunk {
-	var chunks []chunk
-	var current []string
-	flush := func(name string) {
-		if len(current) > 0 {
-			chunks = append(chunks, chunk{name, strings.Join(current, "\n")})
-			current = nil
-		}
-	}
-	name := ""
-	for _, line := range strings.Split(code, "\n") {
-		if m := functionLine.FindStringSubmatch(line); m != nil {
-			flush("")
-			name = m[1]
-		}
-		current = append(current, line)
-		if name != "" && line == "end" {
-			flush(name)
-			name = ""
-		}
-	}
-	flush("")
-	return chunks
 }
 
 // read returns a file's leading comment and the rest.

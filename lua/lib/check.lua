@@ -53,8 +53,11 @@ local function json(area, name, text)
   return value
 end
 
--- A JSON array of names, such as tags or jids.
+-- A JSON array of names, such as tags or jids; empty when there is no text.
 local function names(area, name, text)
+  if not text then
+    return {}
+  end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')

@@ -18,10 +18,17 @@ local PRUNED = 100
 
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags') or nil)) do
+  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
+end
+
+local function delete_jobs(jids) -- cold
+  for i = 1, #jids do
+    delete_job(jids[i])
+  end
+  each_slice('zrem', prefix .. 'completed', jids)
 end
 
 -- Deletes completed jobs that are too old, or too many.
@@ -32,10 +39,9 @@ local function prune(keep_seconds, keep_count, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  for i = 1, #old do
-    delete_job(old[i])
+  if #old > 0 then
+    delete_jobs(old)
   end
-  each_slice('zrem', completed, old)
 end
 
 -- Writes what every outcome changes. Data is saved when there is any to save.
@@ -51,7 +57,7 @@ local function settle(item, state, queue)
 end
 
 -- Puts a job into its next queue; the state that it has there.
-local function advance(item, cap)
+local function advance(item, cap) -- cold
   local jid, queue, delay = item.jid, item.next, item.delay
   local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
   record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
@@ -79,11 +85,8 @@ local function advance(item, cap)
 end
 
 -- Reads a job, and checks that this worker may complete it; why not, or nil.
-local function read_completed(item, worker, seen)
+local function read_completed(item, worker)
   local jid = item.jid
-  if seen[jid] then
-    return 'Job ' .. jid .. ' is not currently running: complete'
-  end
   local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
@@ -92,7 +95,6 @@ local function read_completed(item, worker, seen)
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  seen[jid] = true
   item.priority, item.retries = job[3], job[4]
   item.ran = now - (tonumber(job[6]) or now)
   adopt_history(jid, job[7])
@@ -101,11 +103,14 @@ local function read_completed(item, worker, seen)
   end
 end
 
--- Gives back the locks of the items of one queue, and adds to its statistics.
+-- Gives back the locks of those of the items that are in a queue, and adds to its statistics.
 local function unlock(queue, items, worker)
   local jids, ran = {}, {}
   for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
+    local item = items[i]
+    if item.queue == queue then
+      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    end
   end
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
@@ -126,25 +131,33 @@ local function read_config(queues)
   return call('hmget', prefix .. 'config', unpack(fields))
 end
 
--- Those of the items that this worker may complete, in all and by queue; their queues. The
--- others get a problem.
-local function read_all(items, worker)
-  local owned, by_queue, queues, seen = {}, {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    local queue = item.queue
-    item.problem = read_completed(item, worker, seen)
-    if not item.problem then
-      owned[#owned + 1] = item
-      if not by_queue[queue] then
-        by_queue[queue] = {}
-        queues[#queues + 1] = queue
-      end
-      local same = by_queue[queue]
-      same[#same + 1] = item
+local function add_once(list, name)
+  for i = 1, #list do
+    if list[i] == name then
+      return
     end
   end
-  return owned, by_queue, queues
+  list[#list + 1] = name
+end
+
+-- Those of the items that this worker may complete, and their queues. The others get a
+-- problem, and so does a job that is named twice.
+local function read_all(items, worker)
+  local owned, queues, seen = {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    if seen[item.jid] then
+      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[item.jid] = true
+      add_once(queues, item.queue)
+    end
+  end
+  return owned, queues
 end
 
 -- Completes jobs for good.
@@ -166,14 +179,14 @@ end
 -- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends}; data
 -- '' leaves it as it is. Sets each item's state, or its problem.
 local function complete(worker, items)
-  local owned, by_queue, queues = read_all(items, worker)
+  local owned, queues = read_all(items, worker)
   if #owned == 0 then
     return
   end
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], by_queue[queues[i]], worker)
+    unlock(queues[i], owned, worker)
   end
   local done = entry(now, 'done')
   local jids, finished = {}, {}

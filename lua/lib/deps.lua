@@ -5,7 +5,7 @@
 -- @include "lib/wake.lua"
 
 -- Makes a job wait for those of the list that exist and are not complete; how many.
-local function depend_on(jid, list, first)
+local function depend_on(jid, list, first) -- cold
   local count = 0
   for i = first, #list do
     local other = list[i]
@@ -27,7 +27,7 @@ end
 
 -- Moves a job that waits for nothing any more to where it goes next: into work, or, when it
 -- was put with a delay and is released by what it waited for, on to the rest of its delay.
-local function free(jid, keep_delay)
+local function free(jid, keep_delay) -- cold
   local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
   local queue, priority, scheduled = job[1], job[2], job[3]
   if not queue then
@@ -49,18 +49,20 @@ local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
 
--- A job is complete: those that waited for it alone go on.
-local function release_dependents(jid)
-  local key = job_key(jid) .. '-dependents'
-  local dependents = call('smembers', key)
-  if #dependents == 0 then
-    return
-  end
+local function release(jid, dependents) -- cold
   for _, other in ipairs(dependents) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', key)
+  call('del', job_key(jid) .. '-dependents')
+end
+
+-- A job is complete: those that waited for it alone go on.
+local function release_dependents(jid)
+  local dependents = call('smembers', job_key(jid) .. '-dependents')
+  if #dependents > 0 then
+    release(jid, dependents)
+  end
 end

@@ -62,12 +62,7 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 
--- Spawns what recurs and is due, at most limit.
-local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+local function spawn_all(queue, due, limit) -- cold
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -76,15 +71,18 @@ local function check_recurring(queue, limit)
   end
 end
 
--- Moves scheduled jobs that are due into work, at most limit.
-local function check_scheduled(queue, limit)
+-- Spawns what recurs and is due, at most limit.
+local function check_recurring(queue, limit)
   if limit <= 0 then
     return
   end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due == 0 then
-    return
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  if #due > 0 then
+    spawn_all(queue, due, limit)
   end
+end
+
+local function move_due(queue, due) -- cold
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -96,4 +94,15 @@ local function check_scheduled(queue, limit)
   end
   each_slice('zrem', queue_key(queue, 'scheduled'), due)
   each_slice('zadd', queue_key(queue, 'work'), work)
+end
+
+-- Moves scheduled jobs that are due into work, at most limit.
+local function check_scheduled(queue, limit)
+  if limit <= 0 then
+    return
+  end
+  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
+  if #due > 0 then
+    move_due(queue, due)
+  end
 end

@@ -30,13 +30,11 @@ local function save_data(item)
   end
 end
 
--- Gives back a job's lock. A queue that has a max-concurrency may then run another job.
+-- Gives back a job's lock.
 local function unlock_one(item, worker)
   call('zrem', queue_key(item.current, 'locks'), item.jid)
   call('zrem', worker_key(worker), item.jid)
-  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
-    wake(item.current)
-  end
+  wake_for_slot(item.current)
 end
 
 -- Makes a job wait in a queue, for its delay or at a score of work; its state then.

@@ -17,14 +17,8 @@ local function history_cap(text)
   return tonumber(text or 100) or 100
 end
 
--- Appends an entry. Beyond the cap the first entry and the newest are kept.
--- The cap is read only when it could matter, unless the caller has it.
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
-  if length <= 2 then
-    return
-  end
+-- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.
+local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -33,12 +27,17 @@ local function record(jid, text, cap)
   end
 end
 
--- Very old jobs keep their history in a field of the job: moves it to the list.
--- text is that field, false when there is none.
-local function adopt_history(jid, text)
-  if not text then
-    return
+-- Appends an entry. The cap is read only when it could matter, unless the caller has it.
+local function record(jid, text, cap)
+  local key = job_key(jid) .. '-history'
+  local length = call('rpush', key, text)
+  if length > 2 and (not cap or length > cap) then
+    trim_history(key, length, cap)
   end
+end
+
+-- Very old jobs keep their history in a field of the job: moves its text to the list.
+local function move_history(jid, text) -- cold
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
     call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
@@ -55,6 +54,24 @@ local function adopt_history(jid, text)
   call('hdel', job_key(jid), 'history')
 end
 
+-- The same for the field as it was read, false when there is none.
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+
+local function unusual_entry(text) -- cold
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  return cjson.encode(object) or '{}'
+end
+
 -- The same entry as the object that clients read: {details, "when": , "what": }.
 -- Entries of the usual shape are rearranged as text.
 local function entry_object(text)
@@ -64,14 +81,7 @@ local function entry_object(text)
   elseif details and string.find(details, '^,{.*}$') then
     return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
-  local item = list_of(text)
-  local object = item[3]
-  if type(object) ~= 'table' then
-    object = {data = object}
-  end
-  object.when = item[1]
-  object.what = item[2]
-  return cjson.encode(object) or '{}'
+  return unusual_entry(text)
 end
 
 -- The whole history as a JSON array.

@@ -10,7 +10,10 @@ end
 
 -- What a stored list holds; nothing when it is missing or damaged.
 local function list_of(text)
-  local ok, list = pcall(cjson.decode, text or '[]')
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
   if ok and type(list) == 'table' then
     return list
   end

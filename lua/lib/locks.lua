@@ -30,10 +30,9 @@ local function fail_lost(queue, jid, worker, own_queue)
   }))
 end
 
--- Looks at the locks that have expired, at most limit; the jids to be handed out.
-local function take_expired(queue, limit, grace, cap)
+-- Deals with expired locks; the jids to be handed out.
+local function expire(queue, expired, grace, cap) -- cold
   local locks = queue_key(queue, 'locks')
-  local expired = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
@@ -58,5 +57,15 @@ local function take_expired(queue, limit, grace, cap)
       end
     end
   end
+  each_slice('zrem', queue_key(queue, 'work'), taken)
   return taken
+end
+
+-- Looks at the locks that have expired, at most limit; the jids to be handed out.
+local function take_expired(queue, limit, grace, cap)
+  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+  if #expired == 0 then
+    return expired
+  end
+  return expire(queue, expired, grace, cap)
 end

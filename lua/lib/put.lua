@@ -13,7 +13,7 @@
 -- @include "lib/wake.lua"
 
 -- Gives a job its new tags: old ones that are not among them go.
-local function retag(jid, old, new)
+local function retag(jid, old, new) -- cold
   for _, tag in ipairs(without_tags(old, new, 1)) do
     remove_tag(jid, tag)
   end
@@ -23,7 +23,7 @@ local function retag(jid, old, new)
 end
 
 -- New dependencies replace the old ones.
-local function replace_dependencies(jid, depends)
+local function replace_dependencies(jid, depends) -- cold
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
     undepend(jid, other)
@@ -31,7 +31,7 @@ local function replace_dependencies(jid, depends)
 end
 
 -- Takes a job that exists out of everything that its old state put it into.
-local function leave(jid, job, worker)
+local function leave(jid, job, worker) -- cold
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -66,16 +66,16 @@ local function place(queue, item, waits, work)
   return 'waiting'
 end
 
--- Writes one job. What the item does not say stays as it was.
-local function put_one(worker, queue, item, work)
+-- Writes one job, and text into its history. What the item does not say stays as it was.
+local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2] or nil)
-  local retries = item.retries or tonumber(fields[6] or 5) or 5
-  item.priority = item.priority or tonumber(fields[1] or 0) or 0
+  local tags = item.tags or list_of(fields[2])
+  local retries = item.retries or fields[6] or '5'
+  item.priority = item.priority or fields[1] or '0'
   if exists then
     adopt_history(jid, fields[8])
     leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
@@ -83,9 +83,9 @@ local function put_one(worker, queue, item, work)
       replace_dependencies(jid, depends)
     end
   end
-  record(jid, item.entry)
+  record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2] or nil), tags)
+    retag(jid, list_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -117,9 +117,8 @@ local function put(worker, queue, items)
   local heard, soonest = 0, math.huge
   for i = 1, #items do
     local item = items[i]
-    item.entry = text
     jids[i] = item.jid
-    put_one(worker, queue, item, work)
+    put_one(worker, queue, item, text, work)
     heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
     soonest = math.min(soonest, item.delay)
   end
@@ -131,26 +130,30 @@ local function put(worker, queue, items)
   end
 end
 
+-- An option that must be a number, nil when it is not given.
+local function optional_number(name, text)
+  return text and number('Put', name, text)
+end
+
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last.
 local function read_put(at, first, last)
-  local item = {jid = named('Put', 'jid', ARGV[at]), klass = ARGV[at + 1], data = ARGV[at + 2]}
-  if not item.klass then
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', item.data)
-  item.delay = number('Put', 'delay', ARGV[at + 3])
+  json('Put', 'data', data)
+  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  item.depends = names('Put', 'depends', given.depends or '[]')
-  if given.priority then
-    item.priority = number('Put', 'priority', given.priority)
-  end
-  if given.retries then
-    item.retries = number('Put', 'retries', given.retries)
-  end
-  if given.tags then
-    item.tags = names('Put', 'tags', given.tags)
-  end
-  return item
+  return {
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    depends = names('Put', 'depends', given.depends),
+    priority = optional_number('priority', given.priority),
+    retries = optional_number('retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+  }
 end
 
 -- put and requeue, whose arguments are the same.

@@ -25,7 +25,7 @@ local function expire_stats(key, day)
 end
 
 -- Takes the histograms out of this queue's days that are older than histogram-history,
--- as far as their summaries still live. Runs when a day has its first observation.
+-- as far as their summaries still live.
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
   local to = math.min(days_kept('stats-history', 30), from + 90)
@@ -41,6 +41,12 @@ local function prune_histograms(kind, day, queue)
       each_slice('hdel', key, buckets)
     end
   end
+end
+
+-- A day has its first observation.
+local function begin_day(kind, day, queue) -- cold
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
 end
 
 -- The histogram's bucket of a duration: by seconds, minutes, hours, then days.
@@ -95,8 +101,7 @@ local function observe(kind, queue, durations)
   end
   call('hset', key, unpack(update))
   if fresh then
-    expire_stats(key, day)
-    prune_histograms(kind, day, queue)
+    begin_day(kind, day, queue)
   end
 end
 

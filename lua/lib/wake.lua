@@ -8,7 +8,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/events.lua"
 
-local function wake(queue)
+local function wake(queue) -- cold
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
     local worker = call('zpopmin', waiting)[1]
@@ -23,8 +23,15 @@ end
 
 -- The same for a job that has a delay: one that falls due within a minute is worth waking a
 -- worker that will wait for it.
-local function wake_for(queue, delay)
+local function wake_for(queue, delay) -- cold
   if delay < 60 then
+    wake(queue)
+  end
+end
+
+-- A job of a queue runs no more: a queue that has a max-concurrency may run another one.
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end

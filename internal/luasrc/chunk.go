@@ -1,0 +1,120 @@
+package luasrc
+
+import (
+	"regexp"
+	"strings"
+)
+
+// chunk is a top-level part of a script: a function, or the statements between functions.
+type chunk struct {
+	name string // the function's; empty for statements
+	cold bool   // it seldom runs
+	code string
+}
+
+// split cuts code into its top-level functions and the statements between them. It
+// relies on the sources' layout: a function begins and ends in the first column.
+func split(code string) []chunk {
+	var chunks []chunk
+	var current []string
+	var function chunk
+	flush := func(c chunk) {
+		if len(current) > 0 {
+			c.code = strings.Join(current, "\n")
+			chunks = append(chunks, c)
+			current = nil
+		}
+	}
+	for _, line := range strings.Split(code, "\n") {
+		if m := functionLine.FindStringSubmatch(line); m != nil {
+			flush(chunk{})
+			function = chunk{name: m[1], cold: m[2] != ""}
+			line = strings.TrimSuffix(line, m[2])
+		}
+		current = append(current, line)
+		if function.name != "" && line == "end" {
+			flush(function)
+			function = chunk{}
+		}
+	}
+	flush(chunk{})
+	return chunks
+}
+
+// arrange returns the code of the chunks that a script needs, in order. What only its cold
+// functions need is inside of these.
+func arrange(chunks []chunk) []string {
+	hot := reach(chunks, statements(chunks), nil)
+	var code []string
+	for i, c := range chunks {
+		switch {
+		case !hot[i]:
+		case c.cold:
+			code = append(code, nest(c, chunks, reach(chunks, words(c.code), hot)))
+		default:
+			code = append(code, c.code)
+		}
+	}
+	return code
+}
+
+// statements returns the names that the chunks other than functions mention.
+func statements(chunks []chunk) map[string]bool {
+	mentioned := map[string]bool{}
+	for _, c := range chunks {
+		if c.name == "" {
+			add(mentioned, words(c.code))
+		}
+	}
+	return mentioned
+}
+
+// reach tells which chunks are needed for the names that are mentioned: statements, and
+// functions, with what they mention in turn. Without a base, cold functions do not count for
+// what they mention; with one, only chunks that are not in it are told, cold or not.
+func reach(chunks []chunk, mentioned map[string]bool, base []bool) []bool {
+	needed := make([]bool, len(chunks))
+	for i := len(chunks) - 1; i >= 0; i-- {
+		c := chunks[i]
+		if c.name != "" && !mentioned[c.name] || base != nil && base[i] {
+			continue
+		}
+		needed[i] = true
+		if base != nil || !c.cold {
+			add(mentioned, words(c.code))
+		}
+	}
+	return needed
+}
+
+// nest returns a function with those of the chunks inside of it that it alone needs.
+func nest(c chunk, chunks []chunk, needed []bool) string {
+	first, rest, _ := strings.Cut(c.code, "\n")
+	lines := []string{first}
+	for i, inner := range chunks {
+		if needed[i] && inner.name != c.name {
+			lines = append(lines, inner.code)
+		}
+	}
+	return strings.Join(append(lines, rest), "\n")
+}
+
+var (
+	word    = regexp.MustCompile(`[A-Za-z_]\w*`)
+	literal = regexp.MustCompile(`'[^'\n]*'`)
+)
+
+// words returns the names that code mentions, outside of its string literals.
+func words(code string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range word.FindAllString(literal.ReplaceAllString(code, ""), -1) {
+		set[w] = true
+	}
+	return set
+}
+
+func add(set, more map[string]bool) {
+	for name := range more {
+		set[name] = true
+	}
+}
