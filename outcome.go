@@ -123,59 +123,69 @@ func (o *outcome) appendTo(args []any) []any {
 	return anys(args, o.args...)
 }
 
-// decide turns what a handler returned into the outcome of its job.
-func (w *Worker) decide(r *run, err error) *outcome {
+// decide turns what a handler returned into the outcome of its job. A panic of the backoff,
+// or of what names failure groups, counts as one of the handler.
+func (w *Worker) decide(r *run, err error) (o *outcome) {
+	defer func() {
+		if value := recover(); value != nil {
+			o = w.outcomeOf(r, r.panicked(value))
+		}
+	}()
+	return w.outcomeOf(r, err)
+}
+
+func (w *Worker) outcomeOf(r *run, err error) *outcome {
 	o := &outcome{jid: r.jid, queue: r.queue, until: r.lockUntil()}
 	data, dataErr := r.changedData()
 	if dataErr != nil {
 		err = FailWith(r.klass+":data", dataErr)
 	}
 	o.data = data
-	var d *directive
-	if err != nil && !errors.As(err, &d) {
-		d = &directive{action: actionRetry, delay: r.backoff(w)(r.job, r.attempt(), err), err: err}
+	if err == nil {
+		o.action = actionComplete
+		return o
 	}
-	if d == nil {
-		d = &directive{action: actionComplete}
+	var d *directive
+	if !errors.As(err, &d) {
+		d = &directive{action: actionRetry, delay: r.backoff(w)(r.job, r.attempt(), err), err: err}
 	}
 	if d.action == actionComplete {
 		if problem := d.check(r.jid); problem != nil {
 			d = &directive{action: actionFail, group: r.klass + ":next", err: problem}
+			err = d
 		}
+	}
+	message := ""
+	if d.err != nil {
+		message = validText(err.Error()) // with what was wrapped around the directive
 	}
 	o.action = d.action
 	switch d.action {
 	case actionComplete:
 		o.args = d.completeArgs()
 	case actionFail:
-		o.args = []string{validText(orDefault(d.group, r.klass)), validText(messageOf(d.err))}
+		o.args = []string{validText(orDefault(d.group, r.klass)), message}
 	case actionRetry:
-		o.args = []string{formatSeconds(max(d.delay, 0)), validText(w.cfg.FailGroup(r.job, d.err)), validText(messageOf(d.err))}
+		group := orDefault(w.cfg.FailGroup(r.job, d.err), r.klass)
+		o.args = []string{formatSeconds(max(d.delay, 0)), validText(group), message}
 	case actionRelease:
 		o.args = []string{formatSeconds(d.delay)}
 	}
 	return o
 }
 
-// check errors unless the next queue and its options can be used.
+// check errors unless the next queue and its options can be used. The directive may be
+// shared by many jobs: it is not changed.
 func (d *directive) check(jid string) error {
-	d.options.jid = jid
-	if d.options.next == "" {
-		if d.err != nil || d.options.delay != nil || len(d.options.depends) > 0 {
-			return invalid("complete", jid, "the next queue has no name")
-		}
-		return nil
-	}
 	if err := checkName("complete", "next queue", d.options.next); err != nil {
 		return err
 	}
-	return d.options.check("complete")
+	options := d.options
+	options.jid = jid
+	return options.check("complete")
 }
 
 func (d *directive) completeArgs() []string {
-	if d.options.next == "" {
-		return nil
-	}
 	args := []string{"next", d.options.next, "delay", d.options.delayText()}
 	if len(d.options.depends) > 0 {
 		args = append(args, "depends", jsonList(d.options.depends))
@@ -196,13 +206,6 @@ func orDefault(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-func messageOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // varying matches the parts of an error's text that differ from one job to the next.

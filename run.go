@@ -78,22 +78,33 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	go w.work(ctx, r)
 }
 
-// work calls the handler of a job and notes the outcome.
+// work calls the handler of a job and notes the outcome, even when the handler ends its
+// goroutine.
 func (w *Worker) work(ctx context.Context, r *run) {
 	defer r.cancel(nil)
-	var o *outcome
 	if r.route == nil {
 		w.unknownKlass(r.job)
-		o = &outcome{
+		w.worked(ctx, r, &outcome{
 			action: actionRelease, jid: r.jid, queue: r.queue, until: r.lockUntil(),
 			args: []string{formatSeconds(w.cfg.UnknownKlassDelay)},
-		}
-	} else {
-		err := w.call(ctx, r)
+		})
+		return
+	}
+	err := errGoexit
+	defer func() {
+		var o *outcome
 		if !r.ended.Load() {
 			o = w.decide(r, err)
 		}
-	}
+		w.worked(ctx, r, o)
+	}()
+	err = w.call(ctx, r)
+}
+
+var errGoexit = errors.New("the handler ended its goroutine")
+
+// worked notes the outcome of a job; nil when its handler has ended it.
+func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {
 	w.mu.Lock()
 	w.busy--
 	if w.running[r.jid] == r {
@@ -123,21 +134,21 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
 	}
-	returned := false
 	defer func() {
 		if value := recover(); value != nil {
-			err = FailWith(r.klass+":panic", &panicError{value: value, stack: debug.Stack()})
-		} else if !returned {
-			err = errors.New("the handler ended its goroutine")
+			err = r.panicked(value)
 		}
 	}()
 	handler := r.route.handler
 	for i := len(w.around) - 1; i >= 0; i-- {
 		handler = w.around[i](handler)
 	}
-	err = handler.Work(ctx, r.job)
-	returned = true
-	return err
+	return handler.Work(ctx, r.job)
+}
+
+// panicked fails a job for a panic, which is under way.
+func (r *run) panicked(value any) error {
+	return FailWith(r.klass+":panic", &panicError{value: value, stack: debug.Stack()})
 }
 
 // drop lets go of a job whose lock is not this worker's any more: its context ends, and its

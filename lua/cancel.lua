@@ -13,6 +13,7 @@
 -- @include "lib/tags.lua"
 -- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/wake.lua"
 
 local among = {}
 for i = 2, #ARGV do
@@ -41,6 +42,9 @@ local function cancel(jid)
   end
   if queue then
     leave_queue(queue, jid)
+  end
+  if state == 'running' then
+    wake_for_slot(queue)
   end
   for _, other in ipairs(call('smembers', key .. '-dependencies')) do
     call('srem', job_key(other) .. '-dependents', jid)

@@ -902,6 +902,23 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -946,6 +963,9 @@ end
     call('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
+    end
+    if state == 'running' then
+      wake_for_slot(queue)
     end
   end
   if state == 'complete' then
@@ -1310,7 +1330,7 @@ local function wake(queue)
     end
   end
 end
-local function release(jid, dependents)
+local function free_dependents(jid, dependents)
 local function work_score(at, priority)
   return (tonumber(priority) or 0) - at / 10000000000
 end
@@ -1348,7 +1368,7 @@ end
 local function release_dependents(jid)
   local dependents = call('smembers', job_key(jid) .. '-dependents')
   if #dependents > 0 then
-    release(jid, dependents)
+    free_dependents(jid, dependents)
   end
 end
 local function not_owned(jid, owner, state, worker)
@@ -1868,6 +1888,11 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
   local problem = not_owned(item.jid, job[3], job[2], worker)
@@ -1888,9 +1913,7 @@ end
 local function unlock_one(item, worker)
   call('zrem', queue_key(item.current, 'locks'), item.jid)
   call('zrem', worker_key(worker), item.jid)
-  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
-    wake(item.current)
-  end
+  wake_for_slot(item.current)
 end
 local function enqueue(item, queue, score)
   if item.delay > 0 then
@@ -2103,6 +2126,11 @@ local function wake(queue)
     end
   end
 end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function read_owned(item, worker)
   local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
   local problem = not_owned(item.jid, job[3], job[2], worker)
@@ -2123,9 +2151,7 @@ end
 local function unlock_one(item, worker)
   call('zrem', queue_key(item.current, 'locks'), item.jid)
   call('zrem', worker_key(worker), item.jid)
-  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
-    wake(item.current)
-  end
+  wake_for_slot(item.current)
 end
 local function fail(worker, item)
   local problem = read_owned(item, worker)
@@ -2258,6 +2284,23 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local among = {}
 for i = 2, #ARGV do
   among[ARGV[i]] = true
@@ -2284,6 +2327,9 @@ local function cancel(jid)
   end
   if queue then
     leave_queue(queue, jid)
+  end
+  if state == 'running' then
+    wake_for_slot(queue)
   end
   for _, other in ipairs(call('smembers', key .. '-dependencies')) do
     call('srem', job_key(other) .. '-dependents', jid)
@@ -2804,7 +2850,12 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function release(jid, dependents)
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function free_dependents(jid, dependents)
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
@@ -2839,7 +2890,7 @@ end
 local function release_dependents(jid)
   local dependents = call('smembers', job_key(jid) .. '-dependents')
   if #dependents > 0 then
-    release(jid, dependents)
+    free_dependents(jid, dependents)
   end
 end
 local function not_owned(jid, owner, state, worker)
@@ -3109,9 +3160,7 @@ end
 local function unlock_one(item, worker)
   call('zrem', queue_key(item.current, 'locks'), item.jid)
   call('zrem', worker_key(worker), item.jid)
-  if call('hexists', prefix .. 'config', item.current .. '-max-concurrency') == 1 then
-    wake(item.current)
-  end
+  wake_for_slot(item.current)
 end
 local function enqueue(item, queue, score)
   if item.delay > 0 then
@@ -4428,6 +4477,23 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -4472,6 +4538,9 @@ end
     call('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
+    end
+    if state == 'running' then
+      wake_for_slot(queue)
     end
   end
   if state == 'complete' then
@@ -5471,6 +5540,23 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -5515,6 +5601,9 @@ end
     call('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
+    end
+    if state == 'running' then
+      wake_for_slot(queue)
     end
   end
   if state == 'complete' then
@@ -6197,16 +6286,37 @@ local function become_busy()
     wake(claim)
   end
 end
-if count == 0 then
-  become_busy()
-  return {cursor, '0', '', 0}
-end
-local settings = read_settings(queues)
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
-call('zadd', prefix .. 'workers', stamp, worker)
 local function first_due(key)
   return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
 end
+local function has_more(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    local due = first_due(queue_key(queue, part))
+    if due and due <= now then
+      return true
+    end
+  end
+  return false
+end
+local function pass_on()
+  for i = 1, #queues do
+    if paused[i] == 0 and has_more(queues[i]) then
+      wake(queues[i])
+      return
+    end
+  end
+end
+if count == 0 then
+  become_busy()
+  pass_on()
+  return {cursor, '0', '', 0}
+end
+local settings = read_settings(queues)
+call('zadd', prefix .. 'workers', stamp, worker)
 local function open(i, wanted)
   local queue = queues[i]
   wanted = allowed(queue, settings.max_concurrency[i], wanted)
@@ -6256,7 +6366,6 @@ local function take_ordered(out)
     end
   end
 end
-local function take_round_robin(out)
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -6274,45 +6383,38 @@ local function deal(have, wanted)
   end
   return turns, shares
 end
-  local have = {}
-  for turn = 1, #queues do
-    local i = (cursor + turn - 1) % #queues + 1
-    local expired, more = open(i, count - #out)
-    lock_from(i, expired, out)
-    have[i] = 0
-    if more > 0 then
-      have[i] = math.min(more, call('zcard', queue_key(queues[i], 'work')))
-    end
+local function take_turns(more, out)
+  local have, taken = {}, {}
+  for i = 1, #queues do
+    have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
   end
   local turns, shares = deal(have, count - #out)
-  local taken = {}
   for i = 1, #queues do
     taken[i] = {}
     if shares[i] > 0 then
       lock_from(i, take_work(queues[i], shares[i]), taken[i])
+      more[i] = more[i] - #taken[i]
     end
   end
-  local at = {}
+  local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
     at[i] = (at[i] or 0) + 1
     out[#out + 1] = taken[i][at[i]]
   end
+  return #turns - (#out - before)
 end
-local function has_more(queue)
-  if call('exists', queue_key(queue, 'work')) == 1 then
-    return true
+local function take_round_robin(out)
+  local more = {}
+  for turn = 1, #queues do
+    local i = (cursor + turn - 1) % #queues + 1
+    local expired
+    expired, more[i] = open(i, count - #out)
+    lock_from(i, expired, out)
   end
-  local due = first_due(queue_key(queue, 'scheduled'))
-  return due and due <= now
-end
-local function pass_on()
-  for i = 1, #queues do
-    if paused[i] == 0 and has_more(queues[i]) then
-      wake(queues[i])
-      return
-    end
-  end
+  repeat
+    local gone = take_turns(more, out)
+  until gone == 0
 end
 local function become_idle()
 local function by_due(a, b)
@@ -6643,6 +6745,23 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'scheduled'), jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  while true do
+    local worker = call('zpopmin', waiting)[1]
+    if not worker then
+      return
+    end
+    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -6687,6 +6806,9 @@ end
     call('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
+    end
+    if state == 'running' then
+      wake_for_slot(queue)
     end
   end
   if state == 'complete' then

@@ -56,19 +56,46 @@ local function become_busy()
   end
 end
 
-if count == 0 then
-  become_busy()
-  return {cursor, '0', '', 0}
-end
-
-local settings = read_settings(queues)
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
-call('zadd', prefix .. 'workers', stamp, worker)
 
 -- When the first member of a sorted set falls due; nil when it is empty.
 local function first_due(key)
   return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
 end
+
+-- Whether a queue has more that could be taken at once.
+local function has_more(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    local due = first_due(queue_key(queue, part))
+    if due and due <= now then
+      return true
+    end
+  end
+  return false
+end
+
+-- What is left when the worker has all that it wanted is for another one.
+local function pass_on()
+  for i = 1, #queues do
+    if paused[i] == 0 and has_more(queues[i]) then
+      wake(queues[i])
+      return
+    end
+  end
+end
+
+-- A worker that was woken may have no room any more.
+if count == 0 then
+  become_busy()
+  pass_on()
+  return {cursor, '0', '', 0}
+end
+
+local settings = read_settings(queues)
+call('zadd', prefix .. 'workers', stamp, worker)
 
 -- Takes the expired jobs of a queue, and moves what is due into its work, both as far as they
 -- are wanted. Returns the jids taken and how many more may be taken.
@@ -147,51 +174,42 @@ local function deal(have, wanted)
   return turns, shares
 end
 
--- Lost jobs come first; then each queue has its turn.
-local function take_round_robin(out) -- cold
-  local have = {}
-  for turn = 1, #queues do
-    local i = (cursor + turn - 1) % #queues + 1
-    local expired, more = open(i, count - #out)
-    lock_from(i, expired, out)
-    have[i] = 0
-    if more > 0 then
-      have[i] = math.min(more, call('zcard', queue_key(queues[i], 'work')))
-    end
+-- Takes a job for each turn. more[i] is how many queue i may still give. Returns how many turns
+-- fell on jobs that are gone.
+local function take_turns(more, out)
+  local have, taken = {}, {}
+  for i = 1, #queues do
+    have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
   end
   local turns, shares = deal(have, count - #out)
-  local taken = {}
   for i = 1, #queues do
     taken[i] = {}
     if shares[i] > 0 then
       lock_from(i, take_work(queues[i], shares[i]), taken[i])
+      more[i] = more[i] - #taken[i]
     end
   end
-  local at = {}
+  local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
     at[i] = (at[i] or 0) + 1
     out[#out + 1] = taken[i][at[i]]
   end
+  return #turns - (#out - before)
 end
 
--- Whether a queue has more that could be taken at once.
-local function has_more(queue)
-  if call('exists', queue_key(queue, 'work')) == 1 then
-    return true
+-- Lost jobs come first; then each queue has its turn.
+local function take_round_robin(out)
+  local more = {}
+  for turn = 1, #queues do
+    local i = (cursor + turn - 1) % #queues + 1
+    local expired
+    expired, more[i] = open(i, count - #out)
+    lock_from(i, expired, out)
   end
-  local due = first_due(queue_key(queue, 'scheduled'))
-  return due and due <= now
-end
-
--- What is left when the worker has all that it wanted is for another one.
-local function pass_on()
-  for i = 1, #queues do
-    if paused[i] == 0 and has_more(queues[i]) then
-      wake(queues[i])
-      return
-    end
-  end
+  repeat
+    local gone = take_turns(more, out)
+  until gone == 0
 end
 
 local function by_due(a, b)

@@ -49,7 +49,7 @@ local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
 
-local function release(jid, dependents) -- cold
+local function free_dependents(jid, dependents) -- cold
   for _, other in ipairs(dependents) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
@@ -63,6 +63,6 @@ end
 local function release_dependents(jid)
   local dependents = call('smembers', job_key(jid) .. '-dependents')
   if #dependents > 0 then
-    release(jid, dependents)
+    free_dependents(jid, dependents)
   end
 end

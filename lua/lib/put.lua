@@ -39,6 +39,9 @@ local function leave(jid, job, worker) -- cold
     if owner ~= worker then
       lock_lost(jid, owner)
     end
+    if state == 'running' then
+      wake_for_slot(queue)
+    end
   end
   if state == 'complete' then
     call('zrem', prefix .. 'completed', jid)
