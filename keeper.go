@@ -23,14 +23,13 @@ func (w *Worker) keepLocks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if failures > 0 {
-			w.loseExpired()
-		}
 		due, next := w.dueLocks()
 		if len(due) > 0 {
 			if w.renew(ctx, due) {
 				failures = 0
-				_, next = w.dueLocks()
+				if due, next = w.dueLocks(); len(due) > 0 {
+					next = 0 // the answer was slow
+				}
 			} else {
 				failures++
 				backoff := 20 * time.Millisecond << min(failures, 6)
@@ -46,18 +45,20 @@ func (w *Worker) keepLocks(ctx context.Context) {
 func (w *Worker) dueLocks() ([]*run, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now().UnixNano()
-	next := int64(time.Hour)
+	now := time.Now()
+	next := time.Hour
 	var due []*run
 	for _, r := range w.running {
-		left := r.renewAt.Load() - now
-		if left <= (r.until.Load()-r.renewAt.Load())/20 {
+		left := r.renewAt.Sub(now)
+		switch {
+		case r.ended.Load():
+		case left <= r.until.Sub(r.renewAt)/20:
 			due = append(due, r)
-		} else {
+		default:
 			next = min(next, left)
 		}
 	}
-	return due, time.Duration(next)
+	return due, next
 }
 
 // renew renews locks; false when the server did not answer.
@@ -91,13 +92,18 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 	for i, r := range batch {
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		if !refused {
-			r.locked(asked, numberOf(answers[i]).duration())
+			if w.running[r.jid] == r {
+				r.doubt = nil
+				r.locked(asked, numberOf(answers[i]).duration())
+			}
 			continue
 		}
 		if w.running[r.jid] == r && !r.ended.Load() {
 			w.log.Warn("qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
 			cause := error(ErrLockLost)
-			if codeOf(problem) == CodeNotFound {
+			if r.doubt != nil {
+				cause = r.doubt
+			} else if codeOf(problem) == CodeNotFound {
 				cause = ErrCanceled
 			}
 			w.drop(r, cause)
@@ -105,24 +111,32 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 	}
 }
 
-// loseExpired drops the jobs whose locks have ended because renewals did not get through.
-func (w *Worker) loseExpired() {
+// expire drops a job whose lock has ended because renewals did not get through.
+func (w *Worker) expire(r *run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	for _, r := range w.running {
-		if now.After(r.lockUntil()) {
-			w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
-			w.drop(r, ErrLockLost)
-		}
+	if w.running[r.jid] == r && !r.ended.Load() && !time.Now().Before(r.until) {
+		w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
+		w.drop(r, ErrLockLost)
 	}
+}
+
+// doubt has a job's lock renewed at once, because an event says that it is lost. The event may
+// be about an earlier lock of the same job, or the server may still give the lock back.
+func (w *Worker) doubt(jid string, cause error) {
+	w.mu.Lock()
+	if r, ok := w.running[jid]; ok {
+		r.doubt, r.renewAt = cause, time.Time{}
+	}
+	w.mu.Unlock()
+	poke(w.beat)
 }
 
 // renewNow makes all locks due, to learn which of them are still held.
 func (w *Worker) renewNow() {
 	w.mu.Lock()
 	for _, r := range w.running {
-		r.renewAt.Store(0)
+		r.renewAt = time.Time{}
 	}
 	w.mu.Unlock()
 	poke(w.beat)

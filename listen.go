@@ -43,7 +43,7 @@ func (w *Worker) listen(ctx context.Context) {
 		events, err := w.client.subscribe(ctx, channels)
 		if err == nil {
 			w.setEvents(events)
-			w.wakeUp() // jobs may have become ready while nobody listened
+			w.queueAppeared() // or jobs became ready, while nobody listened
 			w.hear(ctx, events)
 			_ = events.Close()
 			return
@@ -68,17 +68,17 @@ func (w *Worker) hear(ctx context.Context, events *Events) {
 	for event := range events.C() {
 		switch event.Kind {
 		case EventGap:
-			w.wakeUp()
+			w.queueAppeared() // perhaps
 			w.renewNow()
 		case eventSubscribed:
 			w.wakeUp()
 		case EventLockLost:
 			if event.channel != channelLog {
-				w.lose(event.JID, ErrLockLost)
+				w.doubt(event.JID, ErrLockLost)
 			}
 		case EventCanceled:
 			if event.channel != channelLog {
-				w.lose(event.JID, ErrCanceled)
+				w.doubt(event.JID, ErrCanceled)
 			}
 		case EventPut, EventAdvanced:
 			if !event.wakes {
@@ -150,6 +150,13 @@ func (w *Worker) queuesAppeared() bool {
 	appeared := w.listener.appeared
 	w.listener.appeared = false
 	return appeared
+}
+
+// relaying reports whether this worker wakes others for other clients' jobs.
+func (w *Worker) relaying() bool {
+	w.listener.mu.Lock()
+	defer w.listener.mu.Unlock()
+	return w.listener.relays
 }
 
 func (w *Worker) setResolved(queues []string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +24,9 @@ func (w *Worker) loop(ctx context.Context) {
 		todo := w.todo()
 		switch {
 		case todo.done:
+			if todo.leave {
+				l.exchange(ctx, todo) // once: the server may be away
+			}
 			return
 		case todo.something():
 			l.exchange(ctx, todo)
@@ -50,7 +54,7 @@ func (w *Worker) todo() todo {
 	t := todo{outcomes: w.outcomes}
 	w.outcomes = nil
 	if stopping && len(w.running) == 0 && len(t.outcomes) == 0 {
-		t.done = true
+		t.done, t.leave = true, w.idle
 		return t
 	}
 	if stopping || w.paused {
@@ -61,20 +65,12 @@ func (w *Worker) todo() todo {
 	return t
 }
 
-// putBack returns outcomes that could not be told, unless their locks have ended: then the
-// jobs are another worker's.
+// putBack returns outcomes that could not be told. They are told when the server is back: it
+// knows whether the locks are still this worker's.
 func (w *Worker) putBack(outcomes []*outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
-	for _, o := range outcomes {
-		if now.Before(o.until) {
-			w.outcomes = append(w.outcomes, o)
-		} else {
-			w.log.Error("qless: an outcome could not be told before the lock ended", "jid", o.jid, "outcome", o.action)
-			w.health.lost++
-		}
-	}
+	w.outcomes = append(w.outcomes, outcomes...)
 }
 
 // looper is the state of the loop.
@@ -122,13 +118,18 @@ const finishBatch = 200
 // exchange tells outcomes and asks for jobs, in one round trip.
 func (l *looper) exchange(ctx context.Context, t todo) {
 	w := l.w
-	if t.room > 0 && !l.resolve(ctx) {
-		t.room = 0
+	if t.room > 0 {
+		if err := l.resolve(ctx); err != nil {
+			w.putBack(t.outcomes)
+			l.after(ctx, err)
+			return
+		}
 	}
 	p := &pipeline{runner: &w.client.runner}
-	for from := 0; from < len(t.outcomes); from += finishBatch {
+	batches := inBatches(t.outcomes)
+	for _, batch := range batches {
 		args := []any{w.client.worker}
-		for _, o := range t.outcomes[from:min(from+finishBatch, len(t.outcomes))] {
+		for _, o := range batch {
 			args = o.appendTo(args)
 		}
 		p.add("finish", args...)
@@ -145,13 +146,13 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 		w.mu.Lock()
 		w.hungry = false
 		w.mu.Unlock()
+		l.after(ctx, nil)
 		return
 	}
 	sent := time.Now()
 	replies, failures := p.exec(ctx)
 	var failed error
-	for i, from := 0, 0; from < len(t.outcomes); i, from = i+1, from+finishBatch {
-		batch := t.outcomes[from:min(from+finishBatch, len(t.outcomes))]
+	for i, batch := range batches {
 		if err := w.told(batch, replies[i], failures[i]); err != nil {
 			failed = err
 		}
@@ -163,6 +164,20 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 		}
 	}
 	l.after(ctx, failed)
+}
+
+// inBatches cuts outcomes into what one script takes.
+func inBatches(outcomes []*outcome) [][]*outcome {
+	var batches [][]*outcome
+	var together []*outcome
+	for _, o := range outcomes {
+		if o.alone {
+			batches = append(batches, []*outcome{o})
+		} else {
+			together = append(together, o)
+		}
+	}
+	return append(batches, slices.Collect(slices.Chunk(together, finishBatch))...)
 }
 
 // after notes how an exchange went, and after a failure keeps the next one waiting.
@@ -205,7 +220,7 @@ func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
 	}
 	err = wrap("finish", "", err)
 	if errors.Is(err, ErrInvalid) {
-		w.log.Error("qless: outcomes were refused", "outcomes", len(outcomes), "error", err)
+		w.refused(outcomes, err)
 		return nil
 	}
 	for _, o := range outcomes {
@@ -213,6 +228,23 @@ func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
 	}
 	w.putBack(outcomes)
 	return err
+}
+
+// refused deals with outcomes of which one can't be used, such as data that is nested too
+// deeply: each is told by itself, and the one that it is fails its job.
+func (w *Worker) refused(outcomes []*outcome, err error) {
+	switch o := outcomes[0]; {
+	case len(outcomes) > 1:
+		for _, o := range outcomes {
+			o.alone = true
+		}
+	case o.action != actionFail || o.data != "":
+		o.action, o.data, o.args = actionFail, "", []string{"refused", validText(err.Error())}
+	default:
+		w.log.Error("qless: an outcome was refused", "jid", o.jid, "outcome", o.action, "error", err)
+		return
+	}
+	w.putBack(outcomes)
 }
 
 // settled notes what the server said to one outcome. The mutex is held.
@@ -270,8 +302,8 @@ func (l *looper) rest(got reserved, asked int) {
 	wait := got.wait
 	if got.claim == "" {
 		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
-		l.w.needListeners(got.listeners)
 	}
+	l.w.needListeners(got.listeners)
 	l.alarm.Reset(wait)
 }
 
@@ -292,35 +324,35 @@ func (l *looper) recover(ctx context.Context) {
 	for _, o := range w.outcomes {
 		known[o.jid] = true
 	}
-	until := time.Now().Add(time.Minute)
 	for _, jid := range append(held.Jobs, held.Stalled...) {
 		if !known[jid] {
 			w.log.Warn("qless: a job whose reservation was not heard of is given back", "jid", jid)
-			w.outcomes = append(w.outcomes, &outcome{action: actionRelease, jid: jid, queue: "?", until: until, args: []string{"0"}})
+			w.outcomes = append(w.outcomes, &outcome{action: actionRelease, jid: jid, queue: "?", args: []string{"0"}})
 		}
 	}
 }
 
-// resolve finds the queues of the patterns anew when it is time; false when there are none
-// to ask.
-func (l *looper) resolve(ctx context.Context) bool {
+// resolve finds the queues of the patterns anew when it is time.
+func (l *looper) resolve(ctx context.Context) error {
 	r := &l.reservation
 	if len(r.queues) > 0 && !r.hasPatterns() {
-		return true
+		return nil
 	}
-	if l.w.queuesAppeared() || time.Since(l.resolvedAt) >= l.w.cfg.PollInterval/2 {
-		var known []string
-		if r.hasPatterns() {
-			var err error
-			if known, err = l.w.client.knownQueues(ctx); err != nil {
-				l.w.log.Warn("qless: the queues could not be listed", "error", err)
-			}
+	if !l.w.queuesAppeared() && time.Since(l.resolvedAt) < l.w.cfg.PollInterval/2 {
+		return nil
+	}
+	var known []string
+	if r.hasPatterns() {
+		var err error
+		if known, err = l.w.client.knownQueues(ctx); err != nil {
+			l.w.queueAppeared() // look again
+			return err
 		}
-		l.resolvedAt = time.Now()
-		r.resolve(known)
-		l.w.setResolved(r.queues)
 	}
-	return len(r.queues) > 0
+	l.resolvedAt = time.Now()
+	r.resolve(known)
+	l.w.setResolved(r.queues)
+	return nil
 }
 
 // wakeUp makes the loop ask for jobs.

@@ -113,8 +113,8 @@ type outcome struct {
 	queue   string
 	data    string // empty when it did not change
 	args    []string
-	until   time.Time // when the lock ends, by this process's clock
-	unknown bool      // it was sent before, and no answer came
+	unknown bool // it was sent before, and no answer came
+	alone   bool // the server refused a call with it: it goes by itself
 }
 
 // appendTo appends the outcome as the script finish takes it.
@@ -135,7 +135,7 @@ func (w *Worker) decide(r *run, err error) (o *outcome) {
 }
 
 func (w *Worker) outcomeOf(r *run, err error) *outcome {
-	o := &outcome{jid: r.jid, queue: r.queue, until: r.lockUntil()}
+	o := &outcome{jid: r.jid, queue: r.queue}
 	data, dataErr := r.changedData()
 	if dataErr != nil {
 		err = FailWith(r.klass+":data", dataErr)

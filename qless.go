@@ -28,6 +28,8 @@ type Client struct {
 	runner runner
 	worker string
 	logger *slog.Logger
+
+	batcher *putBatcher // nil when each put goes by itself
 }
 
 // An Option changes a client that is being made.

@@ -3,10 +3,7 @@ package qless
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // A Queue is a named queue of jobs. It is only a name: making one costs nothing, and it is
@@ -31,57 +28,6 @@ type QueueCounts struct {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// put is one job to be put.
-type put struct {
-	queue   string
-	klass   string
-	data    string
-	options callOptions
-}
-
-// newPut checks and encodes what a put is given.
-func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
-	p := &put{queue: queue, klass: klass}
-	for _, option := range options {
-		option.applyPut(&p.options)
-	}
-	if p.options.jid == "" {
-		p.options.jid = newJID()
-	}
-	for _, name := range []struct{ what, name string }{
-		{"queue name", queue}, {"klass", klass}, {"jid", p.options.jid},
-	} {
-		if err := checkName("put", name.what, name.name); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.options.check("put"); err != nil {
-		return nil, err
-	}
-	var err error
-	p.data, err = encodeData("put", p.options.jid, data)
-	return p, err
-}
-
-// args returns the arguments of the commands put and requeue.
-func (p *put) args(worker string) []any {
-	return p.optionArgs([]any{worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()})
-}
-
-// optionArgs appends the pairs of arguments that say the options.
-func (p *put) optionArgs(args []any) []any {
-	args = p.options.appendJob(args)
-	if len(p.options.depends) > 0 {
-		args = append(args, "depends", jsonList(p.options.depends))
-	}
-	return args
-}
-
-// newJID returns a random jid: 32 hexadecimal digits, as all clients make them.
-func newJID() string {
-	return strings.ReplaceAll(uuid.NewString(), "-", "")
-}
-
 // Put puts a job into the queue and returns its jid. The klass names what is to be done.
 // The data is stored as JSON: a [json.RawMessage] byte for byte, anything else marshalled
 // once. With the [JID] of a job that exists, that job is moved here instead.
@@ -93,48 +39,7 @@ func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutO
 	if err != nil {
 		return "", err
 	}
-	_, err = q.client.run(ctx, "put", p.options.jid, p.args(q.client.worker)...)
-	return p.options.jid, err
-}
-
-// A NewJob is a job for [Queue.PutMany].
-type NewJob struct {
-	Klass   string
-	Data    any
-	Options []PutOption
-}
-
-// putBatch bounds how many jobs one script puts.
-const putBatch = 1000
-
-// PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of its cost, and
-// returns their jids in order. Up to 1000 are put by one script, all or none of them; when
-// there are more, and a later script fails, the jids of those that were put come with the
-// error. No jid may be named twice in one call. It is the command put.many, which other
-// clients do not have.
-func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
-	puts := make([]*put, len(jobs))
-	jids := make([]string, len(jobs))
-	for i, job := range jobs {
-		p, err := newPut(q.name, job.Klass, job.Data, job.Options)
-		if err != nil {
-			return nil, err
-		}
-		puts[i], jids[i] = p, p.options.jid
-	}
-	for from := 0; from < len(puts); from += putBatch {
-		batch := puts[from:min(from+putBatch, len(puts))]
-		args := []any{q.client.worker, q.name}
-		for _, p := range batch {
-			options := p.optionArgs(nil)
-			args = append(args, p.options.jid, p.klass, p.data, p.options.delayText(), strconv.Itoa(len(options)))
-			args = append(args, options...)
-		}
-		if _, err := q.client.run(ctx, "put.many", "", args...); err != nil {
-			return jids[:from], err
-		}
-	}
-	return jids, nil
+	return p.options.jid, q.client.put(ctx, p)
 }
 
 // Pop locks at most count jobs for the client's worker and returns them: jobs whose lock

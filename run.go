@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -20,18 +21,21 @@ type run struct {
 	route    *route
 	started  time.Time
 	cancel   context.CancelCauseFunc
-	ended    atomic.Bool  // its handler has ended it
-	until    atomic.Int64 // when the lock ends, by this process's clock
-	renewAt  atomic.Int64 // when to renew it
+	ended    atomic.Bool // its handler has ended it
+
+	// The worker's mutex guards these.
+	until   time.Time   // when the lock ends, by this process's clock
+	renewAt time.Time   // when to renew it
+	expiry  *time.Timer // goes off when the lock ends
+	doubt   error       // why the lock may be lost, as an event tells
 }
 
 // locked notes that the lock lasts for a time, counted from when it was asked for.
 func (r *run) locked(asked time.Time, heartbeat time.Duration) {
-	r.until.Store(asked.Add(heartbeat).UnixNano())
-	r.renewAt.Store(asked.Add(heartbeat / 3).UnixNano())
+	r.until = asked.Add(heartbeat)
+	r.renewAt = asked.Add(heartbeat / 3)
+	r.expiry.Reset(time.Until(r.until))
 }
-
-func (r *run) lockUntil() time.Time { return time.Unix(0, r.until.Load()) }
 
 // attempt is 1 the first time that the job is worked in its queue.
 func (r *run) attempt() int { return max(r.job.Retries-r.job.Remaining, 0) + 1 }
@@ -66,16 +70,29 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		cancel:   cancel,
 	}
 	job.ended = &r.ended
-	r.locked(sent, reserved.heartbeat)
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state != workerRunning || w.paused {
+		w.outcomes = append(w.outcomes, r.handBack(0)) // it was asked for before
+		cancel(nil)
+		return
+	}
 	if old, ok := w.running[r.jid]; ok {
 		w.drop(old, ErrLockLost) // its lock ended, and this worker took the job again
 	}
+	// What is still to be told of the job is about a lock that has ended.
+	w.outcomes = slices.DeleteFunc(w.outcomes, func(o *outcome) bool { return o.jid == r.jid })
+	r.expiry = time.AfterFunc(reserved.heartbeat, func() { w.expire(r) })
+	r.locked(sent, reserved.heartbeat)
 	w.running[r.jid] = r
 	w.busy++
-	w.mu.Unlock()
 	poke(w.beat)
 	go w.work(ctx, r)
+}
+
+// handBack gives the job back without spending a retry.
+func (r *run) handBack(delay time.Duration) *outcome {
+	return &outcome{action: actionRelease, jid: r.jid, queue: r.queue, args: []string{formatSeconds(delay)}}
 }
 
 // work calls the handler of a job and notes the outcome, even when the handler ends its
@@ -84,10 +101,7 @@ func (w *Worker) work(ctx context.Context, r *run) {
 	defer r.cancel(nil)
 	if r.route == nil {
 		w.unknownKlass(r.job)
-		w.worked(ctx, r, &outcome{
-			action: actionRelease, jid: r.jid, queue: r.queue, until: r.lockUntil(),
-			args: []string{formatSeconds(w.cfg.UnknownKlassDelay)},
-		})
+		w.worked(ctx, r, r.handBack(w.cfg.UnknownKlassDelay))
 		return
 	}
 	err := errGoexit
@@ -106,6 +120,7 @@ var errGoexit = errors.New("the handler ended its goroutine")
 // worked notes the outcome of a job; nil when its handler has ended it.
 func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {
 	w.mu.Lock()
+	r.expiry.Stop()
 	w.busy--
 	if w.running[r.jid] == r {
 		delete(w.running, r.jid)
@@ -155,16 +170,8 @@ func (r *run) panicked(value any) error {
 // result will be discarded. The mutex is held.
 func (w *Worker) drop(r *run, cause error) {
 	delete(w.running, r.jid)
+	r.expiry.Stop()
 	r.cancel(cause)
-}
-
-// lose drops a job by its jid, if it runs here.
-func (w *Worker) lose(jid string, cause error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if r, ok := w.running[jid]; ok {
-		w.drop(r, cause)
-	}
 }
 
 // unknownKlass reports, once a minute, a klass that no handler here takes.

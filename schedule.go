@@ -146,7 +146,7 @@ func (w *Worker) follow(ctx context.Context, s *Schedule) {
 		for _, at := range times {
 			if err := w.client.putScheduled(ctx, s, at); err != nil {
 				w.log.Error("qless: a scheduled job could not be put", "schedule", s.id, "due", at, "error", err)
-				if errors.Is(err, ErrUnavailable) {
+				if !errors.Is(err, ErrInvalid) {
 					next = at // again, after a while
 					break
 				}

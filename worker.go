@@ -288,8 +288,9 @@ func (w *Worker) setPaused(paused bool) {
 // live runs all parts of the worker, from start to end.
 func (w *Worker) live(ctx context.Context) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var parts, loop sync.WaitGroup
-	parts.Go(func() { w.listen(base) })
+	listening, deafen := context.WithCancel(base)
+	var parts, ears, loop sync.WaitGroup
+	ears.Go(func() { w.listen(listening) })
 	parts.Go(func() { w.keepLocks(base) })
 	for _, schedule := range w.cfg.Schedules {
 		parts.Go(func() { w.follow(base, schedule) })
@@ -316,6 +317,8 @@ func (w *Worker) live(ctx context.Context) {
 			<-ended
 		}
 	}
+	deafen()
+	ears.Wait()
 	w.depart(base)
 	cancel()
 	parts.Wait()
@@ -336,9 +339,9 @@ func (w *Worker) beginStopping() {
 func (w *Worker) giveBack() {
 	w.mu.Lock()
 	for _, r := range w.running {
-		w.outcomes = append(w.outcomes, &outcome{
-			action: actionRelease, jid: r.jid, queue: r.queue, until: r.lockUntil(), args: []string{"0"},
-		})
+		if !r.ended.Load() {
+			w.outcomes = append(w.outcomes, r.handBack(0))
+		}
 		w.drop(r, ErrStopped)
 	}
 	w.mu.Unlock()
@@ -348,8 +351,8 @@ func (w *Worker) giveBack() {
 // departTimeout bounds the goodbyes of a worker whose server may be away.
 const departTimeout = 2 * time.Second
 
-// depart takes the worker off the server's lists, and lets another one look after what it
-// may have been woken for.
+// depart takes the worker off the server's lists, and lets others look after what it may have
+// been woken for, and listened to.
 func (w *Worker) depart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, departTimeout)
 	defer cancel()
@@ -357,10 +360,15 @@ func (w *Worker) depart(ctx context.Context) {
 		w.log.Warn("qless: the worker could not sign off", "error", err)
 		return
 	}
+	var err error
 	if queues := w.resolved(); len(queues) > 0 {
-		if _, err := w.client.run(ctx, "wake", "", anys(nil, queues...)...); err != nil {
-			w.log.Warn("qless: no other worker could be told that this one stops", "error", err)
-		}
+		_, err = w.client.run(ctx, "wake", "", anys(nil, queues...)...)
+	}
+	if err == nil && w.relaying() {
+		_, err = w.client.run(ctx, "wake", "")
+	}
+	if err != nil {
+		w.log.Warn("qless: no other worker could be told that this one stops", "error", err)
 	}
 }
 

@@ -1,29 +1,39 @@
--- put.many: puts many jobs into a queue.
+-- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, then for each job: jid, klass, data, delay, n, and n arguments:
+-- ARGV     NOW, worker, then for each job: queue, jid, klass, data, delay, n, and n arguments:
 --          the pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     of new jobs: 3 commands, and 4 for each, 3 more for each tag or dependency
+-- Cost     of new jobs: 3 commands a queue, and 4 for each, 3 more for each tag or dependency
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"
 
-local queue = named('Queue', 'queue', ARGV[3])
-local items, seen = {}, {}
-local at = 4
-while at <= #ARGV do
-  local first = at + 5
-  local last = first + whole('Put', 'n', ARGV[at + 4]) - 1
-  local item = read_put(at, first, last)
+local queues, by_queue, seen = {}, {}, {}
+
+local function add_item(queue, item)
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
+  local items = by_queue[queue]
+  if not items then
+    items = {}
+    by_queue[queue] = items
+    queues[#queues + 1] = queue
+  end
   items[#items + 1] = item
+end
+
+local at = 3
+while at <= #ARGV do
+  local queue = named('Queue', 'queue', ARGV[at])
+  local first = at + 6
+  local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
+  add_item(queue, read_put(at + 1, first, last))
   at = last + 1
 end
-if #items > 0 then
-  put(ARGV[2], queue, items)
+for i = 1, #queues do
+  put(ARGV[2], queues[i], by_queue[queues[i]])
 end

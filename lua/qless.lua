@@ -4647,22 +4647,30 @@ local function read_put(at, first, last)
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
-local queue = named('Queue', 'queue', ARGV[3])
-local items, seen = {}, {}
-local at = 4
-while at <= #ARGV do
-  local first = at + 5
-  local last = first + whole('Put', 'n', ARGV[at + 4]) - 1
-  local item = read_put(at, first, last)
+local queues, by_queue, seen = {}, {}, {}
+local function add_item(queue, item)
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
+  local items = by_queue[queue]
+  if not items then
+    items = {}
+    by_queue[queue] = items
+    queues[#queues + 1] = queue
+  end
   items[#items + 1] = item
+end
+local at = 3
+while at <= #ARGV do
+  local queue = named('Queue', 'queue', ARGV[at])
+  local first = at + 6
+  local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
+  add_item(queue, read_put(at + 1, first, last))
   at = last + 1
 end
-if #items > 0 then
-  put(ARGV[2], queue, items)
+for i = 1, #queues do
+  put(ARGV[2], queues[i], by_queue[queues[i]])
 end
 elseif command == 'queue.forget' then
 local call = redis.call
@@ -7698,10 +7706,10 @@ return true
 elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
-local function wake(queue)
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
+local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   while true do
     local worker = call('zpopmin', waiting)[1]
@@ -7713,8 +7721,17 @@ end
     end
   end
 end
+local function wake_any()
+  local worker
+  repeat
+    worker = call('spop', prefix .. 'x:idle')
+  until not worker or publish('x:wake:' .. worker, '') > 0
+end
 for i = 2, #ARGV do
   wake(ARGV[i])
+end
+if #ARGV == 1 then
+  wake_any()
 end
 elseif command == 'worker.deregister' then
 local call = redis.call

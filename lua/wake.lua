@@ -1,7 +1,7 @@
--- wake: wakes an idle worker of each of some queues, if there is one.
+-- wake: wakes an idle worker of each of some queues, or one of any queue, if there is one.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...
+-- ARGV     NOW, queue...; none: a worker of any queue
 -- Returns  nil
 -- Errors   none
 -- Cost     1 command a queue, 2 more for a worker that is woken
@@ -10,4 +10,7 @@
 
 for i = 2, #ARGV do
   wake(ARGV[i])
+end
+if #ARGV == 1 then
+  wake_any()
 end

@@ -35,3 +35,11 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+
+-- Wakes one worker, whatever its queues are.
+local function wake_any()
+  local worker
+  repeat
+    worker = call('spop', prefix .. 'x:idle')
+  until not worker or publish('x:wake:' .. worker, '') > 0
+end
