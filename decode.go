@@ -96,6 +96,15 @@ type failureReply struct {
 	Worker  text   `json:"worker"`
 }
 
+func (f *failureReply) UnmarshalJSON(raw []byte) error {
+	*f = failureReply{}
+	if raw[0] != '{' {
+		return nil
+	}
+	type plain failureReply
+	return json.Unmarshal(raw, (*plain)(f))
+}
+
 // historyReply is one entry: its own fields, and whatever a log added.
 type historyReply map[string]json.RawMessage
 

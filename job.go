@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -165,7 +166,7 @@ func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
 	if err != nil {
 		return err
 	}
-	args := []any{j.JID, j.client.worker, j.Queue, data}
+	args := []any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}
 	if o.next != "" {
 		if err := checkName("complete", "next queue", o.next); err != nil {
 			return err
@@ -356,10 +357,9 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 		if jid == j.JID {
 			return invalid("depends", j.JID, "the job depends on itself")
 		}
-		if jid == "all" && action == "off" && len(jids) == 1 {
-			jids = []string{"all", "all"} // the jid, not the word that means every one
-			break
-		}
+	}
+	if action == "off" && jids[0] == "all" {
+		jids = append([]string{j.JID}, jids...) // the jid, not the word that means every one
 	}
 	_, err := j.client.run(ctx, "depends", j.JID, anys([]any{j.JID, action}, jids...)...)
 	return err
@@ -368,6 +368,9 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 // SetPriority changes the job's priority, and its place in the queue when it waits. It is
 // the qless command priority.
 func (j *Job) SetPriority(ctx context.Context, priority int) error {
+	if err := checkNumber("priority", j.JID, "priority", priority, math.MinInt32); err != nil {
+		return err
+	}
 	_, err := j.client.run(ctx, "priority", j.JID, j.JID, strconv.Itoa(priority))
 	if err == nil {
 		j.Priority = priority

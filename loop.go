@@ -23,6 +23,8 @@ func (w *Worker) loop(ctx context.Context) {
 		}
 		todo := w.todo()
 		switch {
+		case todo.done && l.stranded:
+			l.after(ctx, l.recover(ctx))
 		case todo.done:
 			if todo.leave {
 				l.exchange(ctx, todo) // once: the server may be away
@@ -192,8 +194,7 @@ func (l *looper) after(ctx context.Context, failed error) {
 		}
 		l.failures = 0
 		if l.stranded {
-			l.stranded = false
-			l.recover(ctx)
+			_ = l.recover(ctx) // it stays stranded, and tries again after the next exchange
 		}
 		return
 	}
@@ -308,13 +309,13 @@ func (l *looper) rest(got reserved, asked int) {
 }
 
 // recover gives back what was locked by a reserve whose answer was lost.
-func (l *looper) recover(ctx context.Context) {
+func (l *looper) recover(ctx context.Context) error {
 	w := l.w
 	held, err := w.client.Worker(ctx, w.client.worker)
 	if err != nil {
-		l.stranded = true
-		return
+		return err
 	}
+	l.stranded = false
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := map[string]bool{}
@@ -330,6 +331,7 @@ func (l *looper) recover(ctx context.Context) {
 			w.outcomes = append(w.outcomes, &outcome{action: actionRelease, jid: jid, queue: "?", args: []string{"0"}})
 		}
 	}
+	return nil
 }
 
 // resolve finds the queues of the patterns anew when it is time.

@@ -2,6 +2,7 @@ package qless
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"time"
 )
@@ -131,10 +132,19 @@ func (c *callOptions) check(op string) error {
 		return invalid(op, c.jid, "the delay %v is negative", *c.delay)
 	case c.offset < 0:
 		return invalid(op, c.jid, "the offset %v is negative", c.offset)
-	case c.retries != nil && *c.retries < 0:
-		return invalid(op, c.jid, "the retries %d are negative", *c.retries)
-	case c.backlog != nil && *c.backlog < 0:
-		return invalid(op, c.jid, "the backlog %d is negative", *c.backlog)
+	}
+	for _, number := range []struct {
+		what  string
+		value *int
+		least int
+	}{
+		{"priority", c.priority, math.MinInt32}, {"retries", c.retries, 0}, {"backlog", c.backlog, 0},
+	} {
+		if number.value != nil {
+			if err := checkNumber(op, c.jid, number.what, *number.value, number.least); err != nil {
+				return err
+			}
+		}
 	}
 	for _, tag := range c.tags {
 		if err := checkName(op, "tag", tag); err != nil {
@@ -148,6 +158,14 @@ func (c *callOptions) check(op string) error {
 		if jid == c.jid {
 			return invalid(op, c.jid, "the job depends on itself")
 		}
+	}
+	return nil
+}
+
+// checkNumber errors unless a number is in the range that replies keep exactly.
+func checkNumber(op, jid, what string, n, least int) error {
+	if n < least || n > math.MaxInt32 {
+		return invalid(op, jid, "the %s %d is not from %d to %d", what, n, least, math.MaxInt32)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (p *put) args(worker string) []any {
 
 // optionArgs appends the pairs of arguments that say the options.
 func (p *put) optionArgs(args []any) []any {
-	args = p.options.appendJob(args)
+	args = p.options.appendJob(append(args, "checked", "1"))
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
 	}

@@ -98,6 +98,7 @@ func Dial(ctx context.Context, url string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, &Error{Op: "dial", Code: CodeInvalid, Message: err.Error(), Err: err}
 	}
+	parsed.ContextTimeoutEnabled = true // a call ends with its context
 	rdb := redis.NewClient(parsed)
 	c, err := New(rdb, options...)
 	if err == nil {

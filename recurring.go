@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strconv"
 	"time"
 )
@@ -95,6 +96,9 @@ func (r *RecurringJob) SetInterval(ctx context.Context, every time.Duration) err
 
 // SetPriority changes the priority of the jobs to come.
 func (r *RecurringJob) SetPriority(ctx context.Context, priority int) error {
+	if err := checkNumber("recur.update", r.JID, "priority", priority, math.MinInt32); err != nil {
+		return err
+	}
 	err := r.update(ctx, "priority", strconv.Itoa(priority))
 	if err == nil {
 		r.Priority = priority
@@ -104,8 +108,8 @@ func (r *RecurringJob) SetPriority(ctx context.Context, priority int) error {
 
 // SetRetries changes the retries of the jobs to come.
 func (r *RecurringJob) SetRetries(ctx context.Context, retries int) error {
-	if retries < 0 {
-		return invalid("recur.update", r.JID, "the retries %d are negative", retries)
+	if err := checkNumber("recur.update", r.JID, "retries", retries, 0); err != nil {
+		return err
 	}
 	err := r.update(ctx, "retries", strconv.Itoa(retries))
 	if err == nil {
@@ -116,8 +120,8 @@ func (r *RecurringJob) SetRetries(ctx context.Context, retries int) error {
 
 // SetBacklog changes how many missed jobs are put at the most; 0 for all.
 func (r *RecurringJob) SetBacklog(ctx context.Context, jobs int) error {
-	if jobs < 0 {
-		return invalid("recur.update", r.JID, "the backlog %d is negative", jobs)
+	if err := checkNumber("recur.update", r.JID, "backlog", jobs, 0); err != nil {
+		return err
 	}
 	err := r.update(ctx, "backlog", strconv.Itoa(jobs))
 	if err == nil {

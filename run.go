@@ -72,7 +72,8 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	job.ended = &r.ended
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.state != workerRunning || w.paused {
+	late := time.Since(sent) >= reserved.heartbeat // the lock may have ended on the way
+	if late || w.state != workerRunning || w.paused {
 		w.outcomes = append(w.outcomes, r.handBack(0)) // it was asked for before
 		cancel(nil)
 		return

@@ -52,7 +52,7 @@ local function cancel(jid)
   if state == 'failed' then
     forget_failure(jid, queue, failure)
   end
-  for _, tag in ipairs(list_of(job[5])) do
+  for _, tag in ipairs(names_of(job[5])) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')

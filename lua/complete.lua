@@ -1,7 +1,8 @@
 -- complete: ends a worker's job well: for good, or on to its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue, delay n, depends json (both need next)
+-- ARGV     NOW, jid, worker, queue, data, then pairs: next queue, delay n, depends json (both need next),
+--          checked 1 when the data is known to be JSON
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     15 commands, 3 more for each dependent; clears away at most 100 old jobs
@@ -12,8 +13,11 @@
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
-json('Complete', 'data', ARGV[5])
+local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
+if not data or not given.checked then
+  json('Complete', 'data', data)
+end
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
@@ -21,7 +25,7 @@ end
 local item = {
   jid = jid,
   queue = queue,
-  data = ARGV[5],
+  data = data,
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   depends = names('Complete', 'depends', given.depends),

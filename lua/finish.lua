@@ -17,39 +17,54 @@
 -- @include "lib/give.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])
+local none = {}
 
--- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins.
-local function read_item(at)
-  local item = {
-    action = ARGV[at],
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    delay = 0,
-  }
-  if item.data ~= '' then
-    json('Finish', 'data', item.data)
-  end
-  local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action == 'complete' then
+-- Reads what an action needs besides, from ARGV[first] to ARGV[last].
+local function read_details(item, first, last)
+  local action = item.action
+  if action == 'complete' then
+    if last < first then
+      item.depends = none
+      return
+    end
     local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = names('Finish', 'depends', given.depends)
-  elseif item.action == 'fail' then
+  elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
-  elseif item.action == 'retry' then
+  elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
     if last > first then
       item.group, item.message = ARGV[first + 1], ARGV[first + 2]
     end
-  elseif item.action == 'release' then
+  elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
   else
-    reject('Finish', 'Unknown action "' .. tostring(item.action) .. '"')
+    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
+end
+
+-- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins. All that
+-- it may come to hold is named at once: a table that grows is dear.
+local function read_item(at)
+  local data = ARGV[at + 3]
+  if data ~= '' then
+    json('Finish', 'data', data)
+  end
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = data,
+    delay = 0,
+    next = nil, depends = nil, group = nil, message = nil,
+    priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+  }
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, first, last)
   return item, last + 1
 end
 

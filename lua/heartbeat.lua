@@ -23,7 +23,7 @@ local queue = job[1]
 must_own('Heartbeat', jid, job[3], job[2], worker)
 
 local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-local expires = now + (tonumber(config[1] or config[2] or 60) or 60)
+local expires = now + finite(config[1], finite(config[2], 60))
 local text = exact(expires)
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)

@@ -11,11 +11,37 @@
 -- @include "lib/json.lua"
 -- @include "lib/history.lua"
 
+-- Whether a strict reader takes what cjson took: that lets control characters pass in strings,
+-- and numbers such as nan, 0x10 and 1.
+local function strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
 local data = ARGV[4]
 if data then
-  json('Log', 'data', data)
+  -- The history is read with the job: what can't be read there would spoil all of it.
+  local details = json('Log', 'data', data)
+  if not strict(data) then
+    local ok, again = pcall(cjson.encode, details)
+    if not ok or not again then
+      reject('Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200))
+    end
+    data = again
+  end
 end
 
 local job = call('hmget', job_key(jid), 'state', 'history')

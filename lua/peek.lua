@@ -19,13 +19,32 @@
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 
-local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, count)
-local wanted = count - #jids
-check_recurring(queue, wanted)
-check_scheduled(queue, wanted)
-if wanted > 0 then
-  for _, jid in ipairs(call('zrevrange', queue_key(queue, 'work'), 0, wanted - 1)) do
-    jids[#jids + 1] = jid
+local out = {}
+
+-- Adds the jobs to out. Those that are gone are dropped from the key; how many are not.
+local function show(key, jids)
+  local before = #out
+  for _, jid in ipairs(jids) do
+    local job = find_job(jid)
+    if job then
+      out[#out + 1] = job
+    else
+      call('zrem', key, jid)
+    end
   end
+  return #out - before
 end
-return find_jobs(jids, 1)
+
+local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
+show(locks, call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count))
+check_recurring(queue, count - #out)
+check_scheduled(queue, count - #out)
+local shown = 0
+while #out < count do
+  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+  if #jids == 0 then
+    break
+  end
+  shown = shown + show(work, jids)
+end
+return '[' .. table.concat(out, ',') .. ']'

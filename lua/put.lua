@@ -1,7 +1,8 @@
 -- put: creates a job in a queue, or moves the one that has this jid there.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json,
+--          checked 1 when the data is known to be JSON
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 7 commands, 3 more for each tag or dependency

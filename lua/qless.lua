@@ -47,6 +47,13 @@ local function whole(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -57,16 +64,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -76,6 +86,20 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -88,7 +112,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
@@ -116,17 +140,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -154,7 +187,8 @@ end
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
@@ -185,11 +219,11 @@ local function each_slice(operation, key, list)
   end
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -235,9 +269,9 @@ local function observe(kind, queue, durations)
     end
   end
   local values = call('hmget', key, unpack(fields))
-  local total = tonumber(values[1]) or 0
-  local mean = tonumber(values[2]) or 0
-  local vk = tonumber(values[3]) or 0
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
   local fresh = total == 0
   for i = 1, #durations do
     local value = durations[i]
@@ -254,7 +288,7 @@ local function observe(kind, queue, durations)
   local update = {'total', total, 'mean', mean, 'vk', vk}
   for i = 4, #fields do
     update[#update + 1] = fields[i]
-    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
   call('hset', key, unpack(update))
   if fresh then
@@ -284,22 +318,32 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
+end
+local function read_fields(key, fields)
+  if #fields < 20 then
+    return call('hmget', key, unpack(fields))
+  end
+  local all, values = {}, {}
+  local stored = call('hgetall', key)
+  for i = 1, #stored, 2 do
+    all[stored[i]] = stored[i + 1]
+  end
+  for i = 1, #fields do
+    values[i] = all[fields[i]] or false
+  end
+  return values
 end
 local function read_settings(queues)
   local fields = {'heartbeat', 'grace-period', 'max-job-history'}
@@ -307,16 +351,16 @@ local function read_settings(queues)
     fields[#fields + 1] = queues[i] .. '-heartbeat'
     fields[#fields + 1] = queues[i] .. '-max-concurrency'
   end
-  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local values = read_fields(prefix .. 'config', fields)
   local settings = {
-    grace = tonumber(values[2] or 10) or 10,
+    grace = finite(values[2], 10),
     cap = history_cap(values[3]),
     heartbeat = {},
     max_concurrency = {},
   }
   for i = 1, #queues do
-    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
-    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
+    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
   end
   return settings
 end
@@ -357,7 +401,7 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
       call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       job[3], job[5], job[7] = 'running', worker, expires
       jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      waited[#waited + 1] = now - finite(job[15], now)
       locks[#locks + 1] = expires
       locks[#locks + 1] = jid
     else
@@ -398,8 +442,17 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -411,7 +464,7 @@ local function add_tag(jid, tag)
 end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(list_of(job.tags)) do
+  for _, tag in ipairs(names_of(job.tags)) do
     add_tag(child, tag)
   end
   call('hset', job_key(child),
@@ -435,16 +488,16 @@ local function spawn_due(queue, parent, due, limit)
   local fields = call('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
   local job = {
-    klass = fields[1], data = fields[2], priority = fields[3],
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
   }
-  local interval = tonumber(fields[6]) or 0
+  local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
   local at = math.floor(due)
-  local backlog = tonumber(fields[7]) or 0
+  local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
@@ -483,7 +536,7 @@ local function each_slice(operation, key, list)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
   local work = {}
   for _, jid in ipairs(due) do
@@ -526,11 +579,11 @@ local function lock_lost(jid, worker)
   publish('log', message)
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -583,7 +636,7 @@ end
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, tonumber(job[3]) or 0
+    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
       call('zrem', locks, jid)
     else
@@ -643,6 +696,13 @@ return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -650,16 +710,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -700,6 +763,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -710,7 +780,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -725,6 +795,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -734,6 +805,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -758,7 +837,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -775,17 +854,36 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -796,7 +894,7 @@ local function adopt_history(jid, text)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -891,6 +989,16 @@ local function leave(jid, job, worker)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -926,11 +1034,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -944,14 +1052,14 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
 end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
@@ -996,7 +1104,7 @@ local function put_one(worker, queue, item, text, work)
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2])
+  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
   local retries = item.retries or fields[6] or '5'
   item.priority = item.priority or fields[1] or '0'
   if exists then
@@ -1008,7 +1116,7 @@ local function put_one(worker, queue, item, text, work)
   end
   record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2]), tags)
+    retag(jid, names_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -1058,9 +1166,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
   local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
+  if not data or not given.checked then
+    json('Put', 'data', data)
+  end
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -1111,6 +1221,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -1121,7 +1238,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -1132,6 +1249,13 @@ local function options(area, first, last)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -1142,16 +1266,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -1175,7 +1302,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
@@ -1203,17 +1330,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -1236,11 +1372,11 @@ local function each_slice(operation, key, list)
   end
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -1286,9 +1422,9 @@ local function observe(kind, queue, durations)
     end
   end
   local values = call('hmget', key, unpack(fields))
-  local total = tonumber(values[1]) or 0
-  local mean = tonumber(values[2]) or 0
-  local vk = tonumber(values[3]) or 0
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
   local fresh = total == 0
   for i = 1, #durations do
     local value = durations[i]
@@ -1305,7 +1441,7 @@ local function observe(kind, queue, durations)
   local update = {'total', total, 'mean', mean, 'vk', vk}
   for i = 4, #fields do
     update[#update + 1] = fields[i]
-    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
   call('hset', key, unpack(update))
   if fresh then
@@ -1332,7 +1468,7 @@ local function wake(queue)
 end
 local function free_dependents(jid, dependents)
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -1397,6 +1533,15 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function remove_tag(jid, tag)
   if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
@@ -1406,7 +1551,7 @@ local function remove_tag(jid, tag)
 end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
+  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
@@ -1442,7 +1587,7 @@ local function publish_ready(message)
   return publish('log', message .. ' ')
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -1506,7 +1651,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
   item.priority, item.retries = job[3], job[4]
-  item.ran = now - (tonumber(job[6]) or now)
+  item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
     call('hdel', job_key(jid), 'grace')
@@ -1600,10 +1745,10 @@ local function complete(worker, items)
   end
   publish_each_tracked('completed', jids)
   if #finished > 0 then
-    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
+    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
   end
   for i = 1, #queues do
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+    if finite(config[3 + i], 0) > 0 then
       wake(queues[i])
     end
   end
@@ -1611,15 +1756,18 @@ end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
-json('Complete', 'data', ARGV[5])
+local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
+if not data or not given.checked then
+  json('Complete', 'data', data)
+end
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
 local item = {
   jid = jid,
   queue = queue,
-  data = ARGV[5],
+  data = data,
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   depends = names('Complete', 'depends', given.depends),
@@ -1632,6 +1780,13 @@ return item.state
 elseif command == 'heartbeat' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -1642,16 +1797,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -1698,7 +1856,7 @@ local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
 must_own('Heartbeat', jid, job[3], job[2], worker)
 local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-local expires = now + (tonumber(config[1] or config[2] or 60) or 60)
+local expires = now + finite(config[1], finite(config[2], 60))
 local text = exact(expires)
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
@@ -1731,6 +1889,13 @@ local function number(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -1741,16 +1906,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -1775,7 +1943,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -1802,17 +1970,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -1829,11 +2006,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -1842,7 +2019,7 @@ local function tally(day, queue, field, by)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_failure(jid, group)
   call('sadd', prefix .. 'failures', group)
@@ -1899,7 +2076,7 @@ local function read_owned(item, worker)
   if problem then
     return problem
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
   adopt_history(item.jid, job[6])
   if job[7] then
     call('hdel', job_key(item.jid), 'grace')
@@ -1981,6 +2158,13 @@ local function json(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -1991,16 +2175,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -2022,7 +2209,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -2049,17 +2236,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -2076,11 +2272,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -2137,7 +2333,7 @@ local function read_owned(item, worker)
   if problem then
     return problem
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
   adopt_history(item.jid, job[6])
   if job[7] then
     call('hdel', job_key(item.jid), 'grace')
@@ -2188,6 +2384,13 @@ return jid
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -2210,6 +2413,15 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -2222,16 +2434,19 @@ local function publish_tracked(channel, jid)
   end
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function remove_tag(jid, tag)
   if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
@@ -2253,11 +2468,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -2271,14 +2486,14 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
 end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
@@ -2337,7 +2552,7 @@ local function cancel(jid)
   if state == 'failed' then
     forget_failure(jid, queue, failure)
   end
-  for _, tag in ipairs(list_of(job[5])) do
+  for _, tag in ipairs(names_of(job[5])) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
@@ -2426,16 +2641,19 @@ local function required(area, name, text)
   return text
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function depend_on(jid, list, first)
   local count = 0
@@ -2455,6 +2673,13 @@ local function undepend(jid, other)
   call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function free(jid, keep_delay)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -2462,7 +2687,7 @@ local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -2609,6 +2834,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -2619,7 +2851,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -2630,6 +2862,13 @@ local function options(area, first, last)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -2640,16 +2879,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -2681,7 +2923,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
@@ -2709,17 +2951,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -2736,11 +2987,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function begin_day(kind, day, queue)
 local function each_slice(operation, key, list)
@@ -2792,9 +3043,9 @@ local function observe(kind, queue, durations)
     end
   end
   local values = call('hmget', key, unpack(fields))
-  local total = tonumber(values[1]) or 0
-  local mean = tonumber(values[2]) or 0
-  local vk = tonumber(values[3]) or 0
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
   local fresh = total == 0
   for i = 1, #durations do
     local value = durations[i]
@@ -2811,7 +3062,7 @@ local function observe(kind, queue, durations)
   local update = {'total', total, 'mean', mean, 'vk', vk}
   for i = 4, #fields do
     update[#update + 1] = fields[i]
-    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
   call('hset', key, unpack(update))
   if fresh then
@@ -2825,7 +3076,7 @@ local function tally(day, queue, field, by)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -2919,6 +3170,15 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function remove_tag(jid, tag)
   if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
@@ -2928,7 +3188,7 @@ local function remove_tag(jid, tag)
 end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
+  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
@@ -3020,7 +3280,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
   item.priority, item.retries = job[3], job[4]
-  item.ran = now - (tonumber(job[6]) or now)
+  item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
     call('hdel', job_key(jid), 'grace')
@@ -3114,10 +3374,10 @@ local function complete(worker, items)
   end
   publish_each_tracked('completed', jids)
   if #finished > 0 then
-    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
+    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
   end
   for i = 1, #queues do
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+    if finite(config[3 + i], 0) > 0 then
       wake(queues[i])
     end
   end
@@ -3146,7 +3406,7 @@ local function read_owned(item, worker)
   if problem then
     return problem
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
   adopt_history(item.jid, job[6])
   if job[7] then
     call('hdel', job_key(item.jid), 'grace')
@@ -3225,37 +3485,49 @@ local function release(worker, item)
   wake_for(item.current, item.delay)
 end
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_item(at)
-  local item = {
-    action = ARGV[at],
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    delay = 0,
-  }
-  if item.data ~= '' then
-    json('Finish', 'data', item.data)
-  end
-  local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action == 'complete' then
+local none = {}
+local function read_details(item, first, last)
+  local action = item.action
+  if action == 'complete' then
+    if last < first then
+      item.depends = none
+      return
+    end
     local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = names('Finish', 'depends', given.depends)
-  elseif item.action == 'fail' then
+  elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
-  elseif item.action == 'retry' then
+  elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
     if last > first then
       item.group, item.message = ARGV[first + 1], ARGV[first + 2]
     end
-  elseif item.action == 'release' then
+  elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
   else
-    reject('Finish', 'Unknown action "' .. tostring(item.action) .. '"')
+    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
+end
+local function read_item(at)
+  local data = ARGV[at + 3]
+  if data ~= '' then
+    json('Finish', 'data', data)
+  end
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = data,
+    delay = 0,
+    next = nil, depends = nil, group = nil, message = nil,
+    priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+  }
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, first, last)
   return item, last + 1
 end
 local items, completed = {}, {}
@@ -3291,6 +3563,13 @@ return outcomes
 elseif command == 'get' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3308,6 +3587,20 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -3330,17 +3623,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -3368,7 +3670,8 @@ end
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
@@ -3409,20 +3712,16 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -3440,16 +3739,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -3475,6 +3777,13 @@ local function integer(area, name, text)
   return n
 end
 local function move_due(queue, due)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3484,7 +3793,7 @@ local function each_slice(operation, key, list)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
   local work = {}
   for _, jid in ipairs(due) do
@@ -3562,16 +3871,19 @@ local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -3597,8 +3909,15 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -3615,6 +3934,13 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function list_of(text)
   if not text then
     return {}
@@ -3625,17 +3951,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -3645,11 +3980,33 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
 local data = ARGV[4]
 if data then
-  json('Log', 'data', data)
+  local details = json('Log', 'data', data)
+  if not strict(data) then
+    local ok, again = pcall(cjson.encode, details)
+    if not ok or not again then
+      reject('Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200))
+    end
+    data = again
+  end
 end
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
@@ -3660,6 +4017,13 @@ record(jid, entry(now, message, data))
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3668,6 +4032,20 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
 end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
@@ -3690,17 +4068,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -3728,7 +4115,8 @@ end
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
@@ -3769,20 +4157,16 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -3819,6 +4203,13 @@ end
 elseif command == 'peek' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3826,16 +4217,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -3873,6 +4267,20 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end
 local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
 end
@@ -3894,17 +4302,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -3932,7 +4349,8 @@ end
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
@@ -3973,20 +4391,16 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -3995,13 +4409,6 @@ local function find_job(jid)
   if job[1] then
     return job_json(job, is_tracked(jid))
   end
-end
-local function find_jobs(jids, first)
-  local found = {}
-  for i = first, #jids do
-    found[#found + 1] = find_job(jids[i])
-  end
-  return '[' .. table.concat(found, ',') .. ']'
 end
 local function spawn_all(queue, due, limit)
 local function recur_key(jid)
@@ -4020,6 +4427,15 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -4028,7 +4444,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
@@ -4046,7 +4462,7 @@ local function record(jid, text, cap)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -4058,7 +4474,7 @@ local function add_tag(jid, tag)
 end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(list_of(job.tags)) do
+  for _, tag in ipairs(names_of(job.tags)) do
     add_tag(child, tag)
   end
   call('hset', job_key(child),
@@ -4082,16 +4498,16 @@ local function spawn_due(queue, parent, due, limit)
   local fields = call('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
   local job = {
-    klass = fields[1], data = fields[2], priority = fields[3],
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
   }
-  local interval = tonumber(fields[6]) or 0
+  local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
   local at = math.floor(due)
-  local backlog = tonumber(fields[7]) or 0
+  local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
@@ -4130,7 +4546,7 @@ local function each_slice(operation, key, list)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
   local work = {}
   for _, jid in ipairs(due) do
@@ -4155,16 +4571,32 @@ local function check_scheduled(queue, limit)
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
-local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, count)
-local wanted = count - #jids
-check_recurring(queue, wanted)
-check_scheduled(queue, wanted)
-if wanted > 0 then
-  for _, jid in ipairs(call('zrevrange', queue_key(queue, 'work'), 0, wanted - 1)) do
-    jids[#jids + 1] = jid
+local out = {}
+local function show(key, jids)
+  local before = #out
+  for _, jid in ipairs(jids) do
+    local job = find_job(jid)
+    if job then
+      out[#out + 1] = job
+    else
+      call('zrem', key, jid)
+    end
   end
+  return #out - before
 end
-return find_jobs(jids, 1)
+local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
+show(locks, call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count))
+check_recurring(queue, count - #out)
+check_scheduled(queue, count - #out)
+local shown = 0
+while #out < count do
+  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+  if #jids == 0 then
+    break
+  end
+  shown = shown + show(work, jids)
+end
+return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'priority' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -4247,6 +4679,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -4257,7 +4696,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -4268,6 +4707,13 @@ local function options(area, first, last)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -4275,16 +4721,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -4300,6 +4749,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -4309,6 +4759,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -4333,7 +4791,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -4350,17 +4808,36 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -4371,7 +4848,7 @@ local function adopt_history(jid, text)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -4466,6 +4943,16 @@ local function leave(jid, job, worker)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -4501,11 +4988,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -4519,14 +5006,14 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
 end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
@@ -4571,7 +5058,7 @@ local function put_one(worker, queue, item, text, work)
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2])
+  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
   local retries = item.retries or fields[6] or '5'
   item.priority = item.priority or fields[1] or '0'
   if exists then
@@ -4583,7 +5070,7 @@ local function put_one(worker, queue, item, text, work)
   end
   record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2]), tags)
+    retag(jid, names_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -4633,9 +5120,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
   local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
+  if not data or not given.checked then
+    json('Put', 'data', data)
+  end
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -4695,18 +5184,28 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function move_due(queue, due)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -4716,7 +5215,7 @@ local function each_slice(operation, key, list)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
   local work = {}
   for _, jid in ipairs(due) do
@@ -4773,16 +5272,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -4818,6 +5320,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -4828,7 +5337,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -4912,6 +5421,13 @@ return jid
 elseif command == 'recur.get' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -4930,6 +5446,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -4939,6 +5456,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local jid = required('Recurring', 'jid', ARGV[2])
 local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
@@ -4951,14 +5476,14 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = tonumber(job[5]) or 0,
-  interval = tonumber(job[6]) or 0,
-  retries = tonumber(job[7]) or 0,
-  count = tonumber(job[8]) or 0,
+  priority = finite(job[5], 0),
+  interval = finite(job[6], 0),
+  retries = finite(job[7], 0),
+  count = finite(job[8], 0),
   data = job[9],
-  backlog = tonumber(job[11]) or 0,
+  backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10])) .. '}'
+return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -4966,16 +5491,19 @@ local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -4992,6 +5520,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -5001,6 +5530,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function with_tags(list, extra, first)
   local has = {}
@@ -5020,7 +5557,7 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(with_tags(list_of(tags), ARGV, 3))
+local text = array(with_tags(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.untag' then
@@ -5044,6 +5581,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -5054,17 +5592,28 @@ local function list_of(text)
   end
   return {}
 end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function without_tags(list, extra, first)
   local gone, kept = {}, {}
@@ -5083,12 +5632,19 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(without_tags(list_of(tags), ARGV, 3))
+local text = array(without_tags(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.update' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -5096,16 +5652,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -5137,7 +5696,7 @@ local function json(area, name, text)
   return value
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -5157,7 +5716,7 @@ end
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
-local queue, interval = old[1], tonumber(old[2]) or 0
+local queue, interval = old[1], finite(old[2], 0)
 if not queue then
   reject('Recur', 'Job ' .. jid .. ' does not exist')
 end
@@ -5202,6 +5761,13 @@ local function required(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -5212,16 +5778,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -5245,7 +5814,7 @@ local heartbeats = {}
 local function heartbeat_of(queue)
   if not heartbeats[queue] then
     local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    heartbeats[queue] = tonumber(config[1] or config[2] or 60) or 60
+    heartbeats[queue] = finite(config[1], finite(config[2], 60))
   end
   return heartbeats[queue]
 end
@@ -5283,6 +5852,13 @@ return outcomes
 elseif command == 'requeue' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -5290,16 +5866,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -5346,6 +5925,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -5356,7 +5942,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -5371,6 +5957,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -5380,6 +5967,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -5404,7 +5999,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -5421,17 +6016,36 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -5442,7 +6056,7 @@ local function adopt_history(jid, text)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -5537,6 +6151,16 @@ local function leave(jid, job, worker)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -5572,11 +6196,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -5590,14 +6214,14 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
 end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
@@ -5642,7 +6266,7 @@ local function put_one(worker, queue, item, text, work)
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2])
+  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
   local retries = item.retries or fields[6] or '5'
   item.priority = item.priority or fields[1] or '0'
   if exists then
@@ -5654,7 +6278,7 @@ local function put_one(worker, queue, item, text, work)
   end
   record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2]), tags)
+    retag(jid, names_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -5704,9 +6328,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
   local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
+  if not data or not given.checked then
+    json('Put', 'data', data)
+  end
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -5767,6 +6393,13 @@ local function named(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -5777,16 +6410,19 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -5802,7 +6438,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 local function trim_history(key, length, cap)
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
@@ -5830,17 +6466,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -5863,11 +6508,11 @@ local function each_slice(operation, key, list)
   end
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -5913,9 +6558,9 @@ local function observe(kind, queue, durations)
     end
   end
   local values = call('hmget', key, unpack(fields))
-  local total = tonumber(values[1]) or 0
-  local mean = tonumber(values[2]) or 0
-  local vk = tonumber(values[3]) or 0
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
   local fresh = total == 0
   for i = 1, #durations do
     local value = durations[i]
@@ -5932,7 +6577,7 @@ local function observe(kind, queue, durations)
   local update = {'total', total, 'mean', mean, 'vk', vk}
   for i = 4, #fields do
     update[#update + 1] = fields[i]
-    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
   call('hset', key, unpack(update))
   if fresh then
@@ -5943,22 +6588,36 @@ local function read_job(jid)
   return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
     'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
 end
+local function read_fields(key, fields)
+  if #fields < 20 then
+    return call('hmget', key, unpack(fields))
+  end
+  local all, values = {}, {}
+  local stored = call('hgetall', key)
+  for i = 1, #stored, 2 do
+    all[stored[i]] = stored[i + 1]
+  end
+  for i = 1, #fields do
+    values[i] = all[fields[i]] or false
+  end
+  return values
+end
 local function read_settings(queues)
   local fields = {'heartbeat', 'grace-period', 'max-job-history'}
   for i = 1, #queues do
     fields[#fields + 1] = queues[i] .. '-heartbeat'
     fields[#fields + 1] = queues[i] .. '-max-concurrency'
   end
-  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local values = read_fields(prefix .. 'config', fields)
   local settings = {
-    grace = tonumber(values[2] or 10) or 10,
+    grace = finite(values[2], 10),
     cap = history_cap(values[3]),
     heartbeat = {},
     max_concurrency = {},
   }
   for i = 1, #queues do
-    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
-    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
+    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
   end
   return settings
 end
@@ -5999,7 +6658,7 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
       call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       job[3], job[5], job[7] = 'running', worker, expires
       jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      waited[#waited + 1] = now - finite(job[15], now)
       locks[#locks + 1] = expires
       locks[#locks + 1] = jid
     else
@@ -6040,8 +6699,17 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -6053,7 +6721,7 @@ local function add_tag(jid, tag)
 end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(list_of(job.tags)) do
+  for _, tag in ipairs(names_of(job.tags)) do
     add_tag(child, tag)
   end
   call('hset', job_key(child),
@@ -6077,16 +6745,16 @@ local function spawn_due(queue, parent, due, limit)
   local fields = call('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
   local job = {
-    klass = fields[1], data = fields[2], priority = fields[3],
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
   }
-  local interval = tonumber(fields[6]) or 0
+  local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
   local at = math.floor(due)
-  local backlog = tonumber(fields[7]) or 0
+  local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
@@ -6125,7 +6793,7 @@ local function each_slice(operation, key, list)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
   local work = {}
   for _, jid in ipairs(due) do
@@ -6168,11 +6836,11 @@ local function lock_lost(jid, worker)
   publish('log', message)
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -6225,7 +6893,7 @@ end
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, tonumber(job[3]) or 0
+    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
       call('zrem', locks, jid)
     else
@@ -6311,6 +6979,9 @@ local function has_more(queue)
   return false
 end
 local function pass_on()
+  if call('exists', idle) == 0 then
+    return
+  end
   for i = 1, #queues do
     if paused[i] == 0 and has_more(queues[i]) then
       wake(queues[i])
@@ -6325,13 +6996,20 @@ if count == 0 then
 end
 local settings = read_settings(queues)
 call('zadd', prefix .. 'workers', stamp, worker)
+local function is_empty(queue)
+  local key = queue_key(queue, '')
+  return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+end
 local function open(i, wanted)
   local queue = queues[i]
-  wanted = allowed(queue, settings.max_concurrency[i], wanted)
-  if paused[i] == 1 or wanted == 0 then
-    return {}, 0
-  end
   local expired = {}
+  if paused[i] == 1 or is_empty(queue) then
+    return expired, 0
+  end
+  wanted = allowed(queue, settings.max_concurrency[i], wanted)
+  if wanted == 0 then
+    return expired, 0
+  end
   local due = first_due(queue_key(queue, 'locks'))
   if due and due <= now then
     expired = take_expired(queue, wanted, settings.grace, settings.cap)
@@ -6488,6 +7166,13 @@ return reply
 elseif command == 'schedule' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -6495,16 +7180,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -6551,6 +7239,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -6561,7 +7256,7 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}
@@ -6576,6 +7271,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -6585,6 +7281,14 @@ local function list_of(text)
     return list
   end
   return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -6609,7 +7313,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -6626,17 +7330,36 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -6647,7 +7370,7 @@ local function adopt_history(jid, text)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -6742,6 +7465,16 @@ local function leave(jid, job, worker)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -6777,11 +7510,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -6795,14 +7528,14 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
 end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
@@ -6847,7 +7580,7 @@ local function put_one(worker, queue, item, text, work)
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2])
+  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
   local retries = item.retries or fields[6] or '5'
   item.priority = item.priority or fields[1] or '0'
   if exists then
@@ -6859,7 +7592,7 @@ local function put_one(worker, queue, item, text, work)
   end
   record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2]), tags)
+    retag(jid, names_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -6909,9 +7642,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
   local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
+  if not data or not given.checked then
+    json('Put', 'data', data)
+  end
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -6966,6 +7701,13 @@ return call('hget', prefix .. 'x:schedules', id)
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -6983,16 +7725,19 @@ local function number(area, name, text)
   return n
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -7014,22 +7759,22 @@ add_buckets('h', 1, 23)
 add_buckets('d', 1, 6)
 local function summary(kind)
   local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
-  local count = tonumber(values[1]) or 0
+  local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
-    std = math.sqrt(math.max(tonumber(values[3]) or 0, 0) / (count - 1))
+    std = math.sqrt(math.max(finite(values[3], 0), 0) / (count - 1))
   end
   local histogram = {}
   for i = 4, #fields do
-    histogram[i - 3] = tonumber(values[i]) or 0
+    histogram[i - 3] = finite(values[i], 0)
   end
-  return {count = count, mean = tonumber(values[2]) or 0, std = std, histogram = histogram}
+  return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
 local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 return cjson.encode({
-  retries = tonumber(counts[1]) or 0,
-  failed = tonumber(counts[2]) or 0,
-  failures = tonumber(counts[3]) or 0,
+  retries = finite(counts[1], 0),
+  failed = finite(counts[2], 0),
+  failures = finite(counts[3], 0),
   wait = summary('wait'),
   run = summary('run'),
 })
@@ -7068,6 +7813,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function names_of(text)
 local function list_of(text)
   if not text then
     return {}
@@ -7078,17 +7824,28 @@ local function list_of(text)
   end
   return {}
 end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -7137,7 +7894,7 @@ if action == 'add' or action == 'remove' then
   if not stored then
     reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
-  local tags = list_of(stored)
+  local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
     tags = with_tags(tags, ARGV, 4)
@@ -7175,16 +7932,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7205,8 +7965,15 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -7223,6 +7990,13 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function list_of(text)
   if not text then
     return {}
@@ -7233,17 +8007,26 @@ local function list_of(text)
   end
   return {}
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -7289,20 +8072,30 @@ end
 elseif command == 'track' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7318,6 +8111,20 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -7340,17 +8147,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -7378,7 +8194,8 @@ end
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 local function entry_object(text)
   local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
@@ -7419,20 +8236,16 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -7465,6 +8278,13 @@ reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
 elseif command == 'unfail' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -7472,16 +8292,19 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7530,11 +8353,11 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
@@ -7551,7 +8374,7 @@ local function entry(at, what, details)
 end
 local function trim_history(key, length, cap)
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
   cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -7568,17 +8391,26 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -7589,7 +8421,7 @@ local function adopt_history(jid, text)
   end
 end
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
@@ -7600,7 +8432,7 @@ local function drop_empty_group(group)
   end
 end
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
@@ -7752,20 +8584,30 @@ end
 elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function exact(n)
   return string.format('%.17g', n)
@@ -7783,7 +8625,7 @@ local function each_slice(operation, key, list)
 end
 local far = exact(now + 8640000)
 local function forget_old()
-  local age = tonumber(call('hget', prefix .. 'config', 'max-worker-age') or 86400) or 86400
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
   for _, worker in ipairs(old) do
     call('del', worker_key(worker))

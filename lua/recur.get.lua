@@ -21,11 +21,11 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = tonumber(job[5]) or 0,
-  interval = tonumber(job[6]) or 0,
-  retries = tonumber(job[7]) or 0,
-  count = tonumber(job[8]) or 0,
+  priority = finite(job[5], 0),
+  interval = finite(job[6], 0),
+  retries = finite(job[7], 0),
+  count = finite(job[8], 0),
   data = job[9],
-  backlog = tonumber(job[11]) or 0,
+  backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(list_of(job[10])) .. '}'
+return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'

@@ -16,6 +16,6 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(with_tags(list_of(tags), ARGV, 3))
+local text = array(with_tags(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text

@@ -16,6 +16,6 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(without_tags(list_of(tags), ARGV, 3))
+local text = array(without_tags(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text

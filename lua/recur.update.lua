@@ -13,7 +13,7 @@
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
-local queue, interval = old[1], tonumber(old[2]) or 0
+local queue, interval = old[1], finite(old[2], 0)
 if not queue then
   reject('Recur', 'Job ' .. jid .. ' does not exist')
 end

@@ -19,7 +19,7 @@ local heartbeats = {}
 local function heartbeat_of(queue)
   if not heartbeats[queue] then
     local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    heartbeats[queue] = tonumber(config[1] or config[2] or 60) or 60
+    heartbeats[queue] = finite(config[1], finite(config[2], 60))
   end
   return heartbeats[queue]
 end

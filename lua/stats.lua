@@ -28,23 +28,23 @@ add_buckets('d', 1, 6)
 
 local function summary(kind)
   local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
-  local count = tonumber(values[1]) or 0
+  local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
-    std = math.sqrt(math.max(tonumber(values[3]) or 0, 0) / (count - 1))
+    std = math.sqrt(math.max(finite(values[3], 0), 0) / (count - 1))
   end
   local histogram = {}
   for i = 4, #fields do
-    histogram[i - 3] = tonumber(values[i]) or 0
+    histogram[i - 3] = finite(values[i], 0)
   end
-  return {count = count, mean = tonumber(values[2]) or 0, std = std, histogram = histogram}
+  return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
 
 local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
 return cjson.encode({
-  retries = tonumber(counts[1]) or 0,
-  failed = tonumber(counts[2]) or 0,
-  failures = tonumber(counts[3]) or 0,
+  retries = finite(counts[1], 0),
+  failed = finite(counts[2], 0),
+  failures = finite(counts[3], 0),
   wait = summary('wait'),
   run = summary('run'),
 })

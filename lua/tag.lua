@@ -23,7 +23,7 @@ if action == 'add' or action == 'remove' then
   if not stored then
     reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
-  local tags = list_of(stored)
+  local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
     tags = with_tags(tags, ARGV, 4)

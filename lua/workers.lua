@@ -15,7 +15,7 @@
 local far = exact(now + 8640000)
 
 local function forget_old()
-  local age = tonumber(call('hget', prefix .. 'config', 'max-worker-age') or 86400) or 86400
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
   for _, worker in ipairs(old) do
     call('del', worker_key(worker))

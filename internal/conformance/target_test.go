@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/internal/redistest"
 )
 
 // sources is the folder of the Lua sources.
@@ -31,7 +32,9 @@ type calling func(command []string) []any
 // newTarget prepares a server for commands under a prefix.
 func newTarget(t *testing.T, addr, prefix string, prepare func(*testing.T, *redis.Client, string) calling) *target {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1}) // a command runs once
+	options := redistest.Options(addr)
+	options.MaxRetries = -1 // a command runs once
+	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	events := client.PSubscribe(t.Context(), "*")
 	t.Cleanup(func() { _ = events.Close() })

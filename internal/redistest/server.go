@@ -2,6 +2,7 @@
 //
 // The server program is redis-server from PATH, or the one that the environment variable
 // QLESS_REDIS_SERVER names, so that one run of the tests can be against another version.
+// QLESS_RESP=2 makes clients speak the older protocol, RESP2, instead of RESP3.
 package redistest
 
 import (
@@ -135,9 +136,18 @@ func (s *Server) Addr() string {
 // Client returns a client of the server, which is closed when the test ends.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.addr})
+	client := redis.NewClient(Options(s.addr))
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// Options returns what connects to an address, in the protocol that the tests are run with.
+func Options(addr string) *redis.Options {
+	options := &redis.Options{Addr: addr}
+	if os.Getenv("QLESS_RESP") == "2" {
+		options.Protocol = 2
+	}
+	return options
 }
 
 // Kill ends the server at once, as a crash does, and returns when it has ended.

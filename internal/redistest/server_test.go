@@ -106,3 +106,13 @@ func TestTakenPort(t *testing.T) {
 	require.NoError(t, s.launch())
 	assert.NoError(t, s.Client(t).Ping(t.Context()).Err())
 }
+
+func TestClientSpeaksTheProtocolOfTheTests(t *testing.T) {
+	s := Start(t)
+	for setting, want := range map[string]string{"2": "resp=2", "3": "resp=3"} {
+		t.Setenv("QLESS_RESP", setting)
+		list, err := s.Client(t).ClientList(t.Context()).Result()
+		require.NoError(t, err)
+		assert.Contains(t, list, want)
+	}
+}

@@ -5,6 +5,15 @@
 local call = redis.call
 local prefix = KEYS[1]
 
+-- The number that a text stands for; default when it stands for none, or for nan or inf.
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end

@@ -62,6 +62,13 @@ local function names(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
@@ -74,7 +81,7 @@ end
 
 -- Options are pairs of arguments, from ARGV[first] to ARGV[last].
 local function options(area, first, last)
-  if (last - first) % 2 == 0 then
+  if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   local given = {}

@@ -6,16 +6,19 @@
 
 -- stamp is the time as text, stored as it came; now is its value.
 local stamp = ARGV[1]
+local now
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-end
-local now = tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not string.find(stamp, '^%d+%.?%d*$') then
-  stamp = string.format('%.17g', now)
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 
 -- Number as text that loses nothing, to be formatted once and used often.

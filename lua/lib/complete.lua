@@ -18,7 +18,7 @@ local PRUNED = 100
 
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(list_of(call('hget', key, 'tags'))) do
+  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
     remove_tag(jid, tag)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
@@ -96,7 +96,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
   item.priority, item.retries = job[3], job[4]
-  item.ran = now - (tonumber(job[6]) or now)
+  item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
     call('hdel', job_key(jid), 'grace')
@@ -204,10 +204,10 @@ local function complete(worker, items)
   end
   publish_each_tracked('completed', jids)
   if #finished > 0 then
-    finish_all(finished, tonumber(config[1] or 604800) or 604800, tonumber(config[2] or 50000) or 50000)
+    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
   end
   for i = 1, #queues do
-    if (tonumber(config[3 + i] or 0) or 0) > 0 then
+    if finite(config[3 + i], 0) > 0 then
       wake(queues[i])
     end
   end

@@ -10,7 +10,7 @@
 -- Puts the child of a recurring job that was due at a time.
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(list_of(job.tags)) do
+  for _, tag in ipairs(names_of(job.tags)) do
     add_tag(child, tag)
   end
   call('hset', job_key(child),
@@ -36,16 +36,16 @@ local function spawn_due(queue, parent, due, limit)
   local fields = call('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
   local job = {
-    klass = fields[1], data = fields[2], priority = fields[3],
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
   }
-  local interval = tonumber(fields[6]) or 0
+  local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
   local at = math.floor(due)
-  local backlog = tonumber(fields[7]) or 0
+  local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval

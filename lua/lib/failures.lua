@@ -26,7 +26,7 @@ end
 
 -- One failed job less, in the statistics of the queue and the day of its failure.
 local function uncount_failure(queue, failure)
-  local at = tonumber(failure.when)
+  local at = finite(failure.when)
   if at and queue then
     tally(day_of(at), queue, 'failed', -1)
   end
@@ -35,7 +35,7 @@ end
 -- A failed job is moved or canceled. queue and failure are the fields of the job.
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if told.group then
+  if type(told.group) == 'string' then
     call('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end

@@ -17,7 +17,7 @@ local function read_owned(item, worker)
   if problem then
     return problem
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(tonumber(job[5]) or 0)
+  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
   adopt_history(item.jid, job[6])
   if job[7] then
     call('hdel', job_key(item.jid), 'grace')

@@ -14,7 +14,7 @@ end
 
 -- How many entries a job keeps. 0 or less: all of them.
 local function history_cap(text)
-  return tonumber(text or 100) or 100
+  return finite(text, 100)
 end
 
 -- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.
@@ -36,19 +36,31 @@ local function record(jid, text, cap)
   end
 end
 
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+
+-- A stage of the old history tells of several entries at once.
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
+
 -- Very old jobs keep their history in a field of the job: moves its text to the list.
 local function move_history(jid, text) -- cold
   local key = job_key(jid) .. '-history'
   for _, stage in ipairs(list_of(text)) do
-    call('rpush', key, entry(stage.put or 0, 'put', cjson.encode({q = stage.q})))
-    if stage.popped then
-      call('rpush', key, entry(stage.popped, 'popped', cjson.encode({worker = stage.worker})))
-    end
-    if stage.failed then
-      call('rpush', key, entry(stage.failed, 'failed'))
-    end
-    if stage.done then
-      call('rpush', key, entry(stage.done, 'done'))
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
   call('hdel', job_key(jid), 'history')
@@ -69,7 +81,8 @@ local function unusual_entry(text) -- cold
   end
   object.when = item[1]
   object.what = item[2]
-  return cjson.encode(object) or '{}'
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
 end
 
 -- The same entry as the object that clients read: {details, "when": , "what": }.

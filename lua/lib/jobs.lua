@@ -24,7 +24,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(call('smembers', dependencies))
 end
 
--- JSON of a job. Tags and failure are stored as JSON and go out as they are.
+-- JSON of a job. Tags and failure are stored as JSON.
 local function job_json(job, tracked)
   local jid = job[1]
   adopt_history(jid, job[14])
@@ -35,20 +35,16 @@ local function job_json(job, tracked)
     queue = job[4],
     worker = job[5] or '',
     tracked = tracked,
-    priority = tonumber(job[6]) or 0,
-    expires = tonumber(job[7]) or 0,
-    retries = tonumber(job[8]) or 0,
-    remaining = math.floor(tonumber(job[9]) or 0),
+    priority = finite(job[6], 0),
+    expires = finite(job[7], 0),
+    retries = finite(job[8], 0),
+    remaining = math.floor(finite(job[9], 0)),
     data = job[10],
     spawned_from_jid = job[13],
   })
-  local tags = job[11]
-  if not tags or tags == '{}' then
-    tags = '[]'
-  end
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. tags ..
-    ',"failure":' .. (job[12] or '{}') ..
+    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
+    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end

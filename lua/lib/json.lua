@@ -19,3 +19,20 @@ local function list_of(text)
   end
   return {}
 end
+
+-- The strings of a stored list, such as tags.
+local function names_of(text) -- cold
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+
+-- A stored list or object as any reader can read it, whatever is stored; nil when there is none.
+local function readable(text) -- cold
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end

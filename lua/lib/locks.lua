@@ -36,7 +36,7 @@ local function expire(queue, expired, grace, cap) -- cold
   local taken = {}
   for _, jid in ipairs(expired) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, tonumber(job[3]) or 0
+    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
       call('zrem', locks, jid)
     else

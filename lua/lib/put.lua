@@ -76,7 +76,7 @@ local function put_one(worker, queue, item, text, work)
     'retries', 'worker', 'history', 'grace')
   local exists = fields[4]
   local depends = item.depends
-  local tags = item.tags or list_of(fields[2])
+  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
   local retries = item.retries or fields[6] or '5'
   item.priority = item.priority or fields[1] or '0'
   if exists then
@@ -88,7 +88,7 @@ local function put_one(worker, queue, item, text, work)
   end
   record(jid, text)
   if exists or #tags > 0 then
-    retag(jid, list_of(fields[2]), tags)
+    retag(jid, names_of(fields[2]), tags)
   end
   local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
   if exists and not waits then
@@ -138,15 +138,19 @@ local function optional_number(name, text)
   return text and number('Put', name, text)
 end
 
--- The job whose arguments begin at ARGV[at], with pairs of options from first to last.
+-- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A
+-- caller that has checked the data says so by the option "checked": for the server, reading
+-- it is the dearest part of putting a large job.
 local function read_put(at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  json('Put', 'data', data)
   local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
+  if not data or not given.checked then
+    json('Put', 'data', data)
+  end
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,

@@ -14,14 +14,14 @@ local function stats_key(kind, day, queue)
 end
 
 local function days_kept(option, default)
-  return tonumber(call('hget', prefix .. 'config', option) or default) or default
+  return finite(call('hget', prefix .. 'config', option), default)
 end
 
 -- Lets a day's statistics expire stats-history days after their day. Relative to the
 -- caller's clock, which need not be the server's.
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.max(keep, 60)))
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
 -- Takes the histograms out of this queue's days that are older than histogram-history,
@@ -78,9 +78,9 @@ local function observe(kind, queue, durations)
     end
   end
   local values = call('hmget', key, unpack(fields))
-  local total = tonumber(values[1]) or 0
-  local mean = tonumber(values[2]) or 0
-  local vk = tonumber(values[3]) or 0
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
   local fresh = total == 0
   for i = 1, #durations do
     local value = durations[i]
@@ -97,7 +97,7 @@ local function observe(kind, queue, durations)
   local update = {'total', total, 'mean', mean, 'vk', vk}
   for i = 4, #fields do
     update[#update + 1] = fields[i]
-    update[#update + 1] = (tonumber(values[i]) or 0) + seen[fields[i]]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
   call('hset', key, unpack(update))
   if fresh then

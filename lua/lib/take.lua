@@ -9,6 +9,22 @@
 -- @include "lib/jobs.lua"
 -- @include "lib/work.lua"
 
+-- Fields of a small hash: when many are asked for, all that it has are read instead.
+local function read_fields(key, fields)
+  if #fields < 20 then
+    return call('hmget', key, unpack(fields))
+  end
+  local all, values = {}, {}
+  local stored = call('hgetall', key)
+  for i = 1, #stored, 2 do
+    all[stored[i]] = stored[i + 1]
+  end
+  for i = 1, #fields do
+    values[i] = all[fields[i]] or false
+  end
+  return values
+end
+
 -- The settings that taking needs, for some queues, by one read.
 local function read_settings(queues)
   local fields = {'heartbeat', 'grace-period', 'max-job-history'}
@@ -16,16 +32,16 @@ local function read_settings(queues)
     fields[#fields + 1] = queues[i] .. '-heartbeat'
     fields[#fields + 1] = queues[i] .. '-max-concurrency'
   end
-  local values = call('hmget', prefix .. 'config', unpack(fields))
+  local values = read_fields(prefix .. 'config', fields)
   local settings = {
-    grace = tonumber(values[2] or 10) or 10,
+    grace = finite(values[2], 10),
     cap = history_cap(values[3]),
     heartbeat = {},
     max_concurrency = {},
   }
   for i = 1, #queues do
-    settings.heartbeat[i] = tonumber(values[2 * i + 2] or values[1] or 60) or 60
-    settings.max_concurrency[i] = tonumber(values[2 * i + 3] or 0) or 0
+    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
+    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
   end
   return settings
 end
@@ -75,7 +91,7 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
       call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       job[3], job[5], job[7] = 'running', worker, expires
       jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - (tonumber(job[15]) or now)
+      waited[#waited + 1] = now - finite(job[15], now)
       locks[#locks + 1] = expires
       locks[#locks + 1] = jid
     else

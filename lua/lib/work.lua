@@ -4,7 +4,7 @@
 -- @include "lib/events.lua"
 
 local function work_score(at, priority)
-  return (tonumber(priority) or 0) - at / 10000000000
+  return finite(priority, 0) - at / 10000000000
 end
 
 local function add_work(queue, at, priority, jid)
