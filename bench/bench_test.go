@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startBench starts a bench that is as small as can be, of peers that need nothing but Go.
+func startBench(t *testing.T) *bench {
+	t.Helper()
+	b, err := newBench(t.Context(), &options{
+		workloads: names{"job"},
+		peers:     names{"qless-single", "qless-worker", "qless-batched", "qless-bulk", "qless-dropin", "asynq", "floor"},
+		against:   names{"asynq"},
+		lua:       names{"../lua"},
+		rounds:    1, jobs: 200, pickups: 3, idle: time.Second,
+		concurrency: numbers{1, 16}, payload: numbers{100, 10000},
+		depth: numbers{0, 1000}, kept: numbers{0, keptJobs}, queues: numbers{1, 3},
+	})
+	require.NoError(t, err)
+	t.Cleanup(b.close)
+	b.settle = 100 * time.Millisecond
+	return b
+}
+
+// rows measures a workload. A run in which a job is missing is an error.
+func rows(t *testing.T, b *bench, workload string) []row {
+	t.Helper()
+	groups, err := b.groups([]string{workload})
+	require.NoError(t, err)
+	var all []row
+	for _, g := range groups {
+		measured, err := b.measure(t.Context(), g)
+		require.NoError(t, err)
+		var table bytes.Buffer
+		require.NoError(t, writeTable(&table, g, measured))
+		require.NoError(t, writeJSON(&table, measured))
+		t.Log(table.String())
+		all = append(all, measured...)
+	}
+	return all
+}
+
+func TestEveryWorkload(t *testing.T) {
+	b := startBench(t)
+	for workload, want := range map[string]int{
+		"job":    2 * 2 * 3 * 7, // payloads, concurrencies, phases, peers
+		"depth":  2 * 2 * 3,     // scripts, depths, phases
+		"kept":   2 * 2 * 3,
+		"queues": 3 * 2 * (2 + 1), // places, numbers of queues, phases of ours and of the drop-in
+		"pickup": 2 * 2,           // numbers of workers, peers that wait
+		"idle":   1 + 2,
+		"memory": 2 * 3, // settings, layouts
+	} {
+		t.Run(workload, func(t *testing.T) {
+			measured := rows(t, b, workload)
+			require.Len(t, measured, want)
+			for _, r := range measured {
+				require.Equal(t, workload, r.Workload)
+				require.NotEmpty(t, r.Against)
+				require.Positive(t, r.CPU+r.Bytes, "%+v", r)
+			}
+		})
+	}
+}
+
+// What each operation of ours makes the server do. A change that makes one dearer has to
+// change its number here.
+func TestCommandsOfEachOperation(t *testing.T) {
+	b := startBench(t)
+	measured := rows(t, b, "ops")
+	calls := map[string]float64{ // commands of a call; one of them is TIME
+		"put":           8,
+		"put.many(100)": 404,
+		"pop(1)":        18,
+		"pop(10)":       18 + 9*5,
+		"empty pop":     8,
+		"heartbeat":     7,
+		"complete":      15,
+		"reserve(16)":   63,
+		"finish(16)":    90,
+	}
+	dropIn := map[string]float64{ // the caller tells the time
+		"put":       7,
+		"pop(1)":    17,
+		"pop(10)":   17 + 9*5,
+		"empty pop": 7,
+		"heartbeat": 6,
+		"complete":  14,
+	}
+	for _, r := range measured {
+		want := calls
+		if r.Peer == "qless-dropin" {
+			want = dropIn
+		}
+		commands, known := want[r.Phase]
+		require.True(t, known, "%s of %s is not in the list", r.Phase, r.Peer)
+		require.Equal(t, commands, math.Round(r.Commands/r.Scripts*1000)/1000, "%s of %s", r.Phase, r.Peer)
+		delete(want, r.Phase)
+	}
+	require.Empty(t, calls)
+	require.Empty(t, dropIn)
+}
+
+func TestJobsThatAreMissingOrDoneTwiceAreErrors(t *testing.T) {
+	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, newCrew(1).wait(late, fake(0)), context.DeadlineExceeded)
+
+	twice := newCrew(1)
+	twice.handled()
+	twice.handled()
+	require.ErrorContains(t, twice.wait(t.Context(), fake(1)), "handled 2 times")
+
+	tooMany := newCrew(1)
+	tooMany.handled()
+	require.ErrorContains(t, tooMany.wait(t.Context(), fake(2)), "2 are done")
+
+	failed := newCrew(1)
+	failed.fail(context.Canceled)
+	require.ErrorIs(t, failed.wait(t.Context(), fake(0)), context.Canceled)
+}
+
+// fake is a session that says how many jobs are done.
+type fake int
+
+func (f fake) enqueue(context.Context, int) error { return nil }
+func (f fake) work(context.Context, *crew) error  { return nil }
+func (f fake) done(context.Context) (int, error)  { return int(f), nil }
+func (f fake) close() error                       { return nil }
+
+func TestRatiosArePairedByRound(t *testing.T) {
+	mine := []sample{{jobs: 1, cpu: 10}, {jobs: 1, cpu: 40}, {jobs: 1, cpu: 90}}
+	base := []sample{{jobs: 1, cpu: 10}, {jobs: 1, cpu: 20}, {jobs: 1, cpu: 30}}
+	require.Equal(t, spread{Median: 2, Min: 1, Max: 3}, ratios(mine, base, sample.cpuPerJob))
+	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4}, spreadOf([]float64{4, 1, 2, 3}))
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	commands, scripts, err := countCalls("# Commandstats\r\ncmdstat_hset:calls=3,usec=9\r\n" +
+		"cmdstat_evalsha:calls=2,usec=9\r\ncmdstat_config|set:calls=7,usec=9\r\ncmdstat_info:calls=1,usec=9\r\n")
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 2}, []int64{commands, scripts})
+}
+
+func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
+	for _, size := range []int{100, 1000, 10000} {
+		payload := payloadOf(size)
+		require.Len(t, payload, size)
+		require.True(t, json.Valid([]byte(payload)))
+	}
+}
+
+func TestTheFlagsExplainThemselves(t *testing.T) {
+	for _, workload := range slices.Sorted(slices.Values([]string{
+		"ops", "job", "depth", "kept", "queues", "pickup", "idle", "memory",
+	})) {
+		require.True(t, strings.Contains(about, "\n  "+workload+" "), workload)
+	}
+	_, err := parse([]string{"-jobs", "1000000"})
+	require.ErrorContains(t, err, "-jobs")
+	_, err = parse([]string{"job"})
+	require.ErrorContains(t, err, "see -h")
+}

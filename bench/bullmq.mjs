@@ -1,0 +1,81 @@
+// One session of BullMQ, driven by JSON lines: a request on standard input, a reply on
+// standard output. node bullmq.mjs PORT PAYLOAD; bullmq and ioredis are installed beside it.
+import { createInterface } from 'node:readline';
+import { Queue, Worker } from 'bullmq';
+import { Redis } from 'ioredis';
+
+const [port, payload] = process.argv.slice(2);
+const data = JSON.parse(payload);
+const connection = { host: '127.0.0.1', port: Number(port) };
+const queue = new Queue('bench', { connection });
+const asking = new Redis(connection);
+const workers = [];
+
+let handled = 0;
+let atHandled = () => {};
+
+// Puts jobs from so many loops, each by a call or a hundred by one.
+async function enqueue({ jobs, concurrency, bulk }) {
+  let left = jobs;
+  const size = bulk ? 100 : 1;
+  const loop = async () => {
+    while (left > 0) {
+      const count = Math.min(left, size);
+      left -= count;
+      if (bulk) {
+        await queue.addBulk(Array.from({ length: count }, () => ({ name: 'Bench', data })));
+      } else {
+        await queue.add('Bench', data);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, loop));
+}
+
+async function work({ concurrency, count }) {
+  for (let i = 0; i < count; i++) {
+    const worker = new Worker('bench', async () => { handled++; atHandled(); }, { connection, concurrency });
+    worker.on('error', (err) => { throw err; });
+    workers.push(worker);
+  }
+  await Promise.all(workers.map((worker) => worker.waitUntilReady()));
+}
+
+// Returns when so many jobs were handled.
+function wait({ jobs }) {
+  return new Promise((resolve) => {
+    atHandled = () => { if (handled >= jobs) resolve({ handled }); };
+    atHandled();
+  });
+}
+
+async function done() {
+  return { done: await asking.zcard('bull:bench:completed') };
+}
+
+// One job at a time, to workers that are idle: milliseconds from put to handler.
+async function pickups({ jobs }) {
+  const waits = [];
+  for (let i = 0; i < jobs; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const start = performance.now();
+    const taken = new Promise((resolve) => { atHandled = () => resolve(performance.now()); });
+    await queue.add('Bench', data);
+    waits.push(await taken - start);
+  }
+  return { waits };
+}
+
+async function close() {
+  await Promise.all(workers.map((worker) => worker.close()));
+  await queue.close();
+  asking.disconnect();
+}
+
+const requests = { enqueue, work, wait, done, pickups, close };
+await queue.waitUntilReady();
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  console.log(JSON.stringify(await requests[request.do](request) ?? {}));
+  if (request.do === 'close') process.exit(0);
+}

@@ -1,0 +1,151 @@
+// Bench measures this package beside other job queues: go run . -h
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	log.SetFlags(log.Ltime)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := runMain(ctx, os.Args[1:], os.Stdout)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		log.Fatal(err)
+	}
+}
+
+// options is what the flags say.
+type options struct {
+	workloads, peers, against, classic, lua, redis names
+	concurrency, payload, depth, kept, queues      numbers
+
+	rounds, jobs, pickups int
+	idle                  time.Duration
+	json                  bool
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{
+		workloads:   names{"ops", "job", "pickup", "idle", "memory"},
+		lua:         names{"../lua"},
+		concurrency: numbers{1, 16, 100},
+		payload:     numbers{100, 1000, 10000},
+		depth:       numbers{0, 10000},
+		kept:        numbers{0, 40000, keptJobs},
+		queues:      numbers{1, 10, 100},
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.Var(&o.workloads, "workload", "workloads, in order")
+	flags.Var(&o.peers, "peers", "peers, in order: the first is what others are compared with (default all there are, scripts of -script first)")
+	flags.Var(&o.against, "against", "peers to compare with beside the first one")
+	flags.Var(&o.classic, "script", "files of classic scripts, named after the package they are in")
+	flags.Var(&o.lua, "lua", "folders of our scripts' sources: the first is called qless, others by their path")
+	flags.Var(&o.redis, "redis", "settings of the server, such as latency-tracking=no")
+	flags.Var(&o.concurrency, "concurrency", "for job: goroutines, and jobs that a worker works at once")
+	flags.Var(&o.payload, "payload", "for job: bytes of JSON")
+	flags.Var(&o.depth, "depth", "for depth: jobs that wait; 1000000 takes 2 GB of memory")
+	flags.Var(&o.kept, "kept", "for kept: completed jobs that are kept")
+	flags.Var(&o.queues, "queues", "for queues: how many are watched")
+	flags.IntVar(&o.rounds, "rounds", 5, "how often each run is done")
+	flags.IntVar(&o.jobs, "jobs", 4000, "jobs a run")
+	flags.IntVar(&o.pickups, "pickups", 500, "for pickup: jobs a run, as far as they are done in 20 s")
+	flags.DurationVar(&o.idle, "idle", 5*time.Second, "for idle: how long a run is, in whole seconds")
+	flags.BoolVar(&o.json, "json", false, "print an object a row, after one that describes the run")
+	flags.Usage = usage(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	return o, o.check(flags.Args())
+}
+
+func (o *options) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("what is %q? see -h", rest[0])
+	case o.rounds < 1 || o.jobs < 1 || o.pickups < 1:
+		return errors.New("-rounds, -jobs and -pickups must be positive")
+	case o.jobs > keptJobs/2:
+		return fmt.Errorf("-jobs can be %d at the most: completed jobs are counted, and %d are kept", keptJobs/2, keptJobs)
+	}
+	return nil
+}
+
+// runMain does what the arguments say, and prints the results.
+func runMain(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	groups, err := b.groups(o.workloads)
+	if err != nil {
+		return err
+	}
+	if err := b.describe(ctx, out, args, o.json); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		rows, err := b.measure(ctx, g)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			err = writeJSON(out, rows)
+		} else {
+			err = writeTable(out, g, rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names is a flag: a list with commas.
+type names []string
+
+func (n *names) String() string { return strings.Join(*n, ",") }
+
+func (n *names) Set(text string) error {
+	*n = strings.Split(text, ",")
+	return nil
+}
+
+// numbers is the same of numbers.
+type numbers []int
+
+func (n *numbers) String() string {
+	var texts []string
+	for _, number := range *n {
+		texts = append(texts, strconv.Itoa(number))
+	}
+	return strings.Join(texts, ",")
+}
+
+func (n *numbers) Set(text string) error {
+	*n = nil
+	for one := range strings.SplitSeq(text, ",") {
+		number, err := strconv.Atoi(one)
+		if err != nil {
+			return err
+		}
+		*n = append(*n, number)
+	}
+	return nil
+}

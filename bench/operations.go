@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed load.lua
+var loadScript string
+
+// operations runs single commands of one implementation, many to a pipeline, so that what
+// they cost the server is nearly all that it does.
+type operations struct {
+	server  *server
+	rdb     *redis.Client
+	scripts *scripts
+	payload string
+	next    int64
+	held    []string // jids of jobs that the worker has
+}
+
+// pipelined is how many commands go in one round trip.
+const pipelined = 100
+
+func (b *bench) operate(ctx context.Context, scripts *scripts) (*operations, error) {
+	o := &operations{server: b.server, rdb: b.server.dial(1), scripts: scripts, payload: payloadOf(100)}
+	return o, scripts.load(ctx, o.rdb)
+}
+
+func (o *operations) close() error { return o.rdb.Close() }
+
+// send runs so many calls and returns their replies. Any error is one of the whole.
+func (o *operations) send(ctx context.Context, count int, line func(i int) []any) ([]any, error) {
+	replies := make([]any, 0, count)
+	err := batches(count, pipelined, func(size int) error {
+		results, err := o.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range size {
+				p.Do(ctx, line(len(replies)+i)...)
+			}
+			return nil
+		})
+		for _, one := range results {
+			if one.Err() != nil && !errors.Is(one.Err(), redis.Nil) {
+				return one.Err()
+			}
+			replies = append(replies, one.(*redis.Cmd).Val())
+		}
+		if errors.Is(err, redis.Nil) {
+			return nil
+		}
+		return err
+	})
+	return replies, err
+}
+
+// time sends calls for so many jobs, and measures them.
+func (o *operations) time(ctx context.Context, phase string, jobs, calls int, line func(i int) []any) (sample, []any, error) {
+	var replies []any
+	one, err := o.server.measure(ctx, phase, jobs, func() (err error) {
+		replies, err = o.send(ctx, calls, line)
+		return err
+	})
+	return one, replies, err
+}
+
+func (o *operations) putInto(queue string) []any {
+	o.next++
+	return o.scripts.call("put", "w", queue, jidOf(o.next), klass, o.payload, 0)
+}
+
+func (o *operations) put(ctx context.Context, jobs int) (sample, error) {
+	one, _, err := o.time(ctx, "put", jobs, jobs, func(int) []any { return o.putInto(queueName) })
+	return one, err
+}
+
+// putMany puts jobs, so many a call.
+func (o *operations) putMany(ctx context.Context, jobs, count int) (sample, error) {
+	one, _, err := o.time(ctx, fmt.Sprintf("put.many(%d)", count), jobs, jobs/count, func(int) []any {
+		args := []any{"w"}
+		for range count {
+			o.next++
+			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", "0")
+		}
+		return o.scripts.call("put.many", args...)
+	})
+	return one, err
+}
+
+// warmUp does what is only done once a day or a queue.
+func (o *operations) warmUp(ctx context.Context) error {
+	_, err := inOrder(
+		func() (sample, error) { return o.put(ctx, 1) },
+		func() (sample, error) { return o.pop(ctx, 1, 1) },
+		func() (sample, error) { return o.complete(ctx) },
+	)
+	return err
+}
+
+// pop takes jobs, so many a call.
+func (o *operations) pop(ctx context.Context, jobs, count int) (sample, error) {
+	phase := fmt.Sprintf("pop(%d)", count)
+	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(int) []any {
+		return o.scripts.call("pop", queueName, "w", count)
+	})
+	if err != nil {
+		return one, err
+	}
+	return one, o.hold(phase, jobs, replies)
+}
+
+// hold notes the jobs in the replies of pop, which must be as many as were asked for.
+func (o *operations) hold(phase string, wanted int, replies []any) error {
+	before := len(o.held)
+	for _, reply := range replies {
+		text, _ := reply.(string)
+		jobs, err := decodePopped(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", phase, err)
+		}
+		for _, job := range jobs {
+			o.held = append(o.held, job.JID)
+		}
+	}
+	if got := len(o.held) - before; got != wanted {
+		return fmt.Errorf("%s gave %d jobs instead of %d", phase, got, wanted)
+	}
+	return nil
+}
+
+// emptyPop asks a queue that has nothing.
+func (o *operations) emptyPop(ctx context.Context, calls int) (sample, error) {
+	one, replies, err := o.time(ctx, "empty pop", calls, calls, func(int) []any {
+		return o.scripts.call("pop", queueName, "w", 1)
+	})
+	if err != nil {
+		return one, err
+	}
+	return one, o.hold("empty pop", 0, replies)
+}
+
+// heartbeat renews the lock of every job that is held.
+func (o *operations) heartbeat(ctx context.Context) (sample, error) {
+	one, _, err := o.time(ctx, "heartbeat", len(o.held), len(o.held), func(i int) []any {
+		return o.scripts.call("heartbeat", o.held[i], "w")
+	})
+	return one, err
+}
+
+// complete ends every job that is held.
+func (o *operations) complete(ctx context.Context) (sample, error) {
+	held := o.held
+	o.held = nil
+	before, err := countCompleted(ctx, o.rdb)
+	if err != nil {
+		return sample{}, err
+	}
+	one, replies, err := o.time(ctx, "complete", len(held), len(held), func(i int) []any {
+		return o.scripts.call("complete", held[i], "w", queueName, o.payload)
+	})
+	if err != nil {
+		return one, err
+	}
+	for _, reply := range replies {
+		if reply != "complete" {
+			return one, fmt.Errorf("complete answered %v", reply)
+		}
+	}
+	after, err := countCompleted(ctx, o.rdb)
+	if err == nil && after != min(before+len(held), keptJobs) {
+		err = fmt.Errorf("%d jobs were completed, and %d of %d are there", len(held), after, before+len(held))
+	}
+	return one, err
+}
+
+// reserve takes jobs as our worker does, so many a call.
+func (o *operations) reserve(ctx context.Context, jobs, count int, queues ...string) (sample, error) {
+	phase := fmt.Sprintf("reserve(%d)", count)
+	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(int) []any {
+		args := []any{"w", strconv.Itoa(count), "ordered", "0", "10", ""}
+		for _, queue := range queues {
+			args = append(args, queue)
+		}
+		return o.scripts.call("reserve", args...)
+	})
+	if err != nil {
+		return one, err
+	}
+	for _, reply := range replies {
+		for _, part := range reply.([]any) {
+			if job, isJob := part.([]any); isJob {
+				o.held = append(o.held, job[0].(string))
+			}
+		}
+	}
+	if len(o.held) != jobs {
+		return one, fmt.Errorf("%s gave %d jobs instead of %d", phase, len(o.held), jobs)
+	}
+	return one, nil
+}
+
+// finish ends every job that is held as our worker does, so many a call.
+func (o *operations) finish(ctx context.Context, count int) (sample, error) {
+	held := o.held
+	o.held = nil
+	phase := fmt.Sprintf("finish(%d)", count)
+	one, replies, err := o.time(ctx, phase, len(held), len(held)/count, func(i int) []any {
+		args := []any{"w"}
+		for _, jid := range held[i*count : (i+1)*count] {
+			args = append(args, "complete", jid, queueName, "", "0")
+		}
+		return o.scripts.call("finish", args...)
+	})
+	if err != nil {
+		return one, err
+	}
+	done := 0
+	for _, reply := range replies {
+		for _, state := range reply.([]any) {
+			if state == "complete" {
+				done++
+			}
+		}
+	}
+	if done != len(held) {
+		return one, fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held))
+	}
+	return one, nil
+}
+
+// fill loads jobs that are waiting or completed, without any script's help.
+func (o *operations) fill(ctx context.Context, kind, queue string, jobs int) error {
+	const slice = 1000
+	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
+	throttles := ""
+	if !o.scripts.own {
+		throttles = `["ql:q:` + queue + `"]`
+	}
+	first := 0
+	return batches(jobs, slice, func(count int) error {
+		err := o.rdb.Eval(ctx, loadScript, nil, kind, queue, first, count, o.payload, old, throttles).Err()
+		first += count
+		return err
+	})
+}

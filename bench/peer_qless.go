@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+)
+
+// The queue and klass of every peer's jobs.
+const (
+	queueName = "bench"
+	klass     = "Bench"
+)
+
+// qlessSession is this package through its API.
+type qlessSession struct {
+	rdb     *redis.Client
+	client  *qless.Client
+	load    load
+	put     func(ctx context.Context, s *qlessSession, jobs int) error
+	take    func(ctx context.Context, s *qlessSession, to *crew) error
+	workers []*qless.Worker
+}
+
+// openQless opens a session that puts and takes jobs in one of the ways below.
+func openQless(
+	put func(ctx context.Context, s *qlessSession, jobs int) error,
+	take func(ctx context.Context, s *qlessSession, to *crew) error,
+	options ...qless.Option,
+) func(context.Context, *server, load) (session, error) {
+	return func(_ context.Context, s *server, l load) (session, error) {
+		rdb := s.dial(l.concurrency * l.workers)
+		quiet := qless.WithLogger(slog.New(slog.DiscardHandler))
+		client, err := qless.New(rdb, append(options[:len(options):len(options)], quiet)...)
+		return &qlessSession{rdb: rdb, client: client, load: l, put: put, take: take}, err
+	}
+}
+
+func (s *qlessSession) enqueue(ctx context.Context, jobs int) error { return s.put(ctx, s, jobs) }
+
+func (s *qlessSession) work(ctx context.Context, to *crew) error { return s.take(ctx, s, to) }
+
+// putSingly puts each job by a call.
+func putSingly(ctx context.Context, s *qlessSession, jobs int) error {
+	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
+	return parallel(s.load.concurrency, jobs, func(int) error {
+		_, err := queue.Put(ctx, klass, data)
+		return err
+	})
+}
+
+// bulkSize is how many jobs a bulk put has.
+const bulkSize = 100
+
+// putInBulk puts many jobs by a call.
+func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
+	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
+	return parallel(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
+		batch := make([]qless.NewJob, min(bulkSize, jobs-i*bulkSize))
+		for j := range batch {
+			batch[j] = qless.NewJob{Klass: klass, Data: data}
+		}
+		_, err := queue.PutMany(ctx, batch)
+		return err
+	})
+}
+
+// popSingly pops and completes each job by a call, until there are no more.
+func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
+	queue := s.client.Queue(queueName)
+	go func() {
+		err := parallel(s.load.concurrency, s.load.concurrency, func(int) error {
+			for {
+				jobs, err := queue.Pop(ctx, 1)
+				if err != nil || len(jobs) == 0 {
+					return err
+				}
+				to.handled()
+				if err := jobs[0].Complete(ctx); err != nil {
+					return err
+				}
+			}
+		})
+		if err != nil {
+			to.fail(err)
+		}
+	}()
+	return nil
+}
+
+// runWorkers runs the worker.
+func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
+	for range s.load.workers {
+		worker := qless.NewWorker(s.client, qless.WorkerConfig{
+			Concurrency: s.load.concurrency,
+			Queues:      []string{queueName},
+		})
+		worker.HandleFunc(klass, func(context.Context, *qless.Job) error {
+			to.handled()
+			return nil
+		})
+		if err := worker.Start(ctx); err != nil {
+			return err
+		}
+		s.workers = append(s.workers, worker)
+	}
+	return nil
+}
+
+func (s *qlessSession) done(ctx context.Context) (int, error) {
+	return countCompleted(ctx, s.rdb)
+}
+
+// countCompleted counts the completed jobs of the layout that we share with classic scripts.
+func countCompleted(ctx context.Context, rdb *redis.Client) (int, error) {
+	count, err := rdb.ZCard(ctx, "ql:completed").Result()
+	return int(count), err
+}
+
+func (s *qlessSession) close() error {
+	var failed error
+	for _, worker := range s.workers {
+		failed = errors.Join(failed, worker.Stop(context.Background()))
+	}
+	return errors.Join(failed, s.rdb.Close())
+}

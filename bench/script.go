@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/luasrc"
+)
+
+// scripts is one implementation of the commands, called without a client library.
+type scripts struct {
+	name string
+	own  bool              // ours: a script a command, with the server's clock
+	text map[string]string // by command; "" is one script of all commands
+	sha  map[string]string
+}
+
+func newScripts(name string, own bool, text map[string]string) *scripts {
+	s := &scripts{name: name, own: own, text: text, sha: map[string]string{}}
+	for command, script := range text {
+		sum := sha1.Sum([]byte(script))
+		s.sha[command] = hex.EncodeToString(sum[:])
+	}
+	return s
+}
+
+// classicScripts reads a script with the interface EVALSHA sha 0 COMMAND NOW ARG...
+func classicScripts(path string) (*scripts, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return classic(scriptName(path), string(text)), nil
+}
+
+func classic(name, text string) *scripts {
+	return newScripts(name, false, map[string]string{"": text})
+}
+
+// scriptName names a script after its file, or after the package whose lua folder it is in.
+func scriptName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".lua")
+	if full, err := filepath.Abs(path); err == nil && name == "qless" {
+		folder := filepath.Dir(full)
+		if filepath.Base(folder) == "lua" {
+			folder = filepath.Dir(folder)
+		}
+		name = filepath.Base(folder)
+	}
+	return name
+}
+
+// dropIn is all of our commands in one classic script.
+func dropIn() *scripts { return classic("qless-dropin", qless.DropIn()) }
+
+// ownScripts flattens our scripts from a folder of sources.
+func ownScripts(name, folder string) (*scripts, error) {
+	sources := os.DirFS(folder)
+	commands, err := luasrc.Commands(sources)
+	if err != nil {
+		return nil, err
+	}
+	text := map[string]string{}
+	for _, command := range commands {
+		if text[command], err = luasrc.Flatten(sources, command); err != nil {
+			return nil, fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	return newScripts(name, true, text), nil
+}
+
+// load makes the scripts known to the server.
+func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
+	for _, text := range s.text {
+		if err := rdb.ScriptLoad(ctx, text).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call is the line that runs a command. Ours ask the server for the time, as our client makes
+// them do; classic ones must be told it.
+func (s *scripts) call(command string, args ...any) []any {
+	if s.own {
+		return append([]any{"evalsha", s.sha[command], 1, "ql:", ""}, args...)
+	}
+	now := fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
+	return append([]any{"evalsha", s.sha[""], 0, command, now}, args...)
+}

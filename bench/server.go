@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// server is the one Redis that all peers are measured on.
+type server struct {
+	process *redistest.Server
+	admin   *redis.Client // measures, and is not measured
+}
+
+func startServer(ctx context.Context, args ...string) (*server, error) {
+	process, err := redistest.Launch(args...)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{process: process, admin: redis.NewClient(&redis.Options{Addr: process.Addr()})}
+	if err := s.admin.Ping(ctx).Err(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) stop() {
+	_ = s.admin.Close()
+	s.process.Stop()
+}
+
+func (s *server) addr() string { return s.process.Addr() }
+
+// dial returns a client that has a connection for each of so many goroutines.
+func (s *server) dial(goroutines int) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.addr(), PoolSize: poolSize(goroutines)})
+}
+
+// poolSize is how many connections a client of so many goroutines may have: as many, and a
+// few for what it does beside them.
+func poolSize(goroutines int) int { return goroutines + 4 }
+
+// empty deletes everything, and has done it when it returns.
+func (s *server) empty(ctx context.Context) error {
+	return s.admin.Do(ctx, "flushall", "sync").Err()
+}
+
+// set changes a setting of the server, and returns what gives it its old value.
+func (s *server) set(ctx context.Context, name, value string) (func() error, error) {
+	old, err := s.admin.ConfigGet(ctx, name).Result()
+	if err != nil {
+		return nil, err
+	}
+	before, known := old[name]
+	if !known {
+		return nil, fmt.Errorf("the server has no setting %s", name)
+	}
+	restore := func() error { return s.admin.ConfigSet(context.WithoutCancel(ctx), name, before).Err() }
+	return restore, s.admin.ConfigSet(ctx, name, value).Err()
+}
+
+// version returns the server's version.
+func (s *server) version(ctx context.Context) (string, error) {
+	info, err := s.admin.Info(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	return field(info, "redis_version"), nil
+}

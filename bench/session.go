@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A peer is a queue that is measured.
+type peer struct {
+	name   string
+	layout string // peers with the same one store jobs alike
+	waits  bool   // its workers wait for jobs when there are none
+	open   func(ctx context.Context, s *server, l load) (session, error)
+}
+
+// load is what a session is asked to do.
+type load struct {
+	jobs        int
+	concurrency int    // goroutines that put, and jobs that a worker works at once
+	workers     int    // how many of these work
+	payload     string // the data of each job: JSON
+}
+
+// A session is a peer at work on an empty server.
+type session interface {
+	// enqueue puts so many jobs, and returns when all are acknowledged.
+	enqueue(ctx context.Context, jobs int) error
+
+	// work starts the workers, and returns when they are at work. It ends with the context.
+	work(ctx context.Context, to *crew) error
+
+	// done asks the server how many jobs are done.
+	done(ctx context.Context) (int, error)
+
+	// close ends the workers.
+	close() error
+}
+
+// crew counts the jobs that handlers were given, and hears of workers that failed.
+type crew struct {
+	wanted  int64
+	started atomic.Int64
+	all     chan struct{} // closed when as many were started as are wanted
+	failed  chan error
+	taken   chan time.Time // when handlers were given jobs, if anybody asks
+}
+
+func newCrew(wanted int) *crew {
+	return &crew{wanted: int64(wanted), all: make(chan struct{}), failed: make(chan error, 1)}
+}
+
+func (c *crew) handled() {
+	if c.taken != nil {
+		c.taken <- time.Now()
+	}
+	if c.started.Add(1) == c.wanted {
+		close(c.all)
+	}
+}
+
+func (c *crew) fail(err error) {
+	select {
+	case c.failed <- err:
+	default: // one is enough
+	}
+}
+
+// patience is how long jobs may take to be done: far more than any peer needs.
+const patience = 5 * time.Minute
+
+// wait returns when every job was handled and the server says that it is done. Anything
+// else is an error: a result that counts work not done is none.
+func (c *crew) wait(ctx context.Context, s session) error {
+	timeout := time.After(patience)
+	select {
+	case <-c.all:
+	case err := <-c.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timeout:
+		return fmt.Errorf("only %d of %d jobs were handled", c.started.Load(), c.wanted)
+	}
+	for {
+		done, err := s.done(ctx)
+		switch {
+		case err != nil:
+			return err
+		case int64(done) == c.wanted && c.started.Load() == c.wanted:
+			return nil
+		case int64(done) > c.wanted || c.started.Load() > c.wanted:
+			return fmt.Errorf("%d jobs were handled %d times, and %d are done", c.wanted, c.started.Load(), done)
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case err := <-c.failed:
+			return err
+		case <-timeout:
+			return fmt.Errorf("only %d of %d jobs are done", done, c.wanted)
+		}
+	}
+}
+
+// parallel calls do so many times from so many goroutines, until one fails.
+func parallel(goroutines, times int, do func(i int) error) error {
+	var (
+		next   atomic.Int64
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+	)
+	for range min(goroutines, times) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < times; i = int(next.Add(1)) - 1 {
+				if err := do(i); err != nil {
+					next.Store(int64(times))
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// batches calls do for each so many of the jobs, the last time for what is left.
+func batches(jobs, size int, do func(count int) error) error {
+	for left := jobs; left > 0; left -= size {
+		if err := do(min(left, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// jobGroups measures whole jobs: all are put, then all are worked.
+func (b *bench) jobGroups() []group {
+	var groups []group
+	for _, payload := range b.payloads {
+		for _, concurrency := range b.concurrencies {
+			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
+			g := group{workload: "job", label: fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)}
+			for _, p := range b.peers {
+				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
+					return b.wholeJobs(ctx, p, l)
+				}})
+			}
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := p.open(ctx, b.server, l)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error { return s.enqueue(ctx, l.jobs) })
+	if err != nil {
+		return nil, err
+	}
+	worked, err := b.server.measure(ctx, "process", l.jobs, func() error {
+		crew := newCrew(l.jobs)
+		if err := s.work(ctx, crew); err != nil {
+			return err
+		}
+		return crew.wait(ctx, s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []sample{enqueued, worked, enqueued.plus(worked, "total")}, nil
+}
+
+// payloadOf makes JSON of so many bytes, or a few more: records, as programs send them, and
+// a text that fills up.
+func payloadOf(bytes int) string {
+	const record = `{"id":1234,"name":"some text","done":false}`
+	records := max(1, (bytes-40)/(len(record)+1))
+	list := strings.TrimSuffix(strings.Repeat(record+",", records), ",")
+	empty := len(`{"text":"","list":[]}`) + len(list)
+	return `{"text":"` + strings.Repeat("x", max(0, bytes-empty)) + `","list":[` + list + `]}`
+}

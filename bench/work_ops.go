@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// keptJobs is how many completed jobs are kept unless the settings say otherwise.
+const keptJobs = 50000
+
+// batchUnit is what the jobs of the workloads of single commands are a multiple of, so
+// that every call has its full count.
+const batchUnit = 800
+
+func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
+
+// operating makes a run of single commands.
+func (b *bench) operating(s *scripts, label string, do func(ctx context.Context, o *operations) ([]sample, error)) run {
+	return run{peer: s.name, label: label, do: func(ctx context.Context) (phases []sample, err error) {
+		o, err := b.operate(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, o.close()) }()
+		if err := o.warmUp(ctx); err != nil {
+			return nil, err
+		}
+		return do(ctx, o)
+	}}
+}
+
+// A step is one measured part of a run.
+type step func() (sample, error)
+
+// inOrder does the steps one after the other.
+func inOrder(steps ...step) ([]sample, error) {
+	var phases []sample
+	for _, do := range steps {
+		one, err := do()
+		if err != nil {
+			return nil, err
+		}
+		phases = append(phases, one)
+	}
+	return phases, nil
+}
+
+// opsGroup measures every command by itself.
+func (b *bench) opsGroup() []group {
+	g := group{workload: "ops", label: fmt.Sprintf("pipelines of %d", pipelined)}
+	for _, s := range b.scripts {
+		g.runs = append(g.runs, b.operating(s, "", b.everyCommand))
+	}
+	return []group{g}
+}
+
+func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, error) {
+	jobs := b.operationJobs()
+	phases, err := inOrder(
+		func() (sample, error) { return o.put(ctx, jobs) },
+		func() (sample, error) { return o.pop(ctx, jobs/2, 1) },
+		func() (sample, error) { return o.heartbeat(ctx) },
+		func() (sample, error) { return o.complete(ctx) },
+		func() (sample, error) { return o.pop(ctx, jobs/2, 10) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.complete(ctx); err != nil {
+		return nil, err
+	}
+	empty, err := o.emptyPop(ctx, jobs/2)
+	if err != nil || !o.scripts.own {
+		return append(phases, empty), err
+	}
+	// Some jobs are left, so that every reserve does the same.
+	batched, err := inOrder(
+		func() (sample, error) { return o.putMany(ctx, jobs+bulkSize, bulkSize) },
+		func() (sample, error) { return o.reserve(ctx, jobs, 16, queueName) },
+		func() (sample, error) { return o.finish(ctx, 16) },
+	)
+	return append(append(phases, empty), batched...), err
+}
+
+// depthGroups measures how the commands' costs grow with the jobs that wait.
+func (b *bench) depthGroups() []group {
+	var groups []group
+	for _, s := range b.scripts {
+		g := group{workload: "depth", label: s.name}
+		for _, depth := range b.depths {
+			label := fmt.Sprintf("waiting=%d", depth)
+			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
+				if err := o.fill(ctx, "waiting", queueName, depth); err != nil {
+					return nil, err
+				}
+				return b.putPopComplete(ctx, o)
+			}))
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// keptGroups measures the same with the completed jobs that are kept. With as many as may be,
+// each complete has to clear one away.
+func (b *bench) keptGroups() []group {
+	var groups []group
+	for _, s := range b.scripts {
+		g := group{workload: "kept", label: s.name}
+		for _, kept := range b.kept {
+			label := fmt.Sprintf("completed=%d", kept)
+			g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
+				if err := o.fill(ctx, "completed", queueName, kept); err != nil {
+					return nil, err
+				}
+				return b.putPopComplete(ctx, o)
+			}))
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func (b *bench) putPopComplete(ctx context.Context, o *operations) ([]sample, error) {
+	jobs := b.operationJobs()
+	return inOrder(
+		func() (sample, error) { return o.put(ctx, jobs) },
+		func() (sample, error) { return o.pop(ctx, jobs, 1) },
+		func() (sample, error) { return o.complete(ctx) },
+	)
+}

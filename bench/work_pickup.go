@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// pickUpGroups measures how long a job waits for its handler when workers are idle.
+func (b *bench) pickUpGroups() []group {
+	var groups []group
+	for _, workers := range []int{1, 16} {
+		l := load{concurrency: 1, workers: workers, payload: payloadOf(100)}
+		g := group{workload: "pickup", label: fmt.Sprintf("idle=%d", workers)}
+		for _, p := range b.peers {
+			if p.waits {
+				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
+					return b.pickUps(ctx, p, l)
+				}})
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// pickUpTime bounds a run: a peer that polls takes a second for each job.
+const pickUpTime = 20 * time.Second
+
+// between lets the workers become idle again before the next job.
+const between = 5 * time.Millisecond
+
+func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, err error) {
+	s, taken, err := b.openIdle(ctx, p, l)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	var waits []time.Duration
+	one, err := b.server.measure(ctx, "put to handler", b.pickups, func() (err error) {
+		if own, ok := s.(interface {
+			pickUps(ctx context.Context, jobs int) ([]time.Duration, error)
+		}); ok {
+			waits, err = own.pickUps(ctx, b.pickups)
+			return err
+		}
+		waits, err = oneByOne(ctx, s, taken, b.pickups)
+		return err
+	})
+	one.jobs, one.waits = len(waits), waits
+	one.elapsed = 0 // most of it is the time between
+	return []sample{one}, err
+}
+
+// oneByOne puts jobs one at a time and says how long each waited.
+func oneByOne(ctx context.Context, s session, taken <-chan time.Time, jobs int) ([]time.Duration, error) {
+	var waits []time.Duration
+	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime; {
+		time.Sleep(between)
+		put := time.Now()
+		if err := s.enqueue(ctx, 1); err != nil {
+			return nil, err
+		}
+		select {
+		case at := <-taken:
+			waits = append(waits, at.Sub(put))
+		case <-time.After(patience):
+			return nil, errors.New("a job was not handled")
+		}
+	}
+	return waits, nil
+}
+
+// openIdle opens a session whose workers are idle, and tells when they are given a job.
+func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan time.Time, error) {
+	s, err := p.open(ctx, b.server, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	crew := newCrew(0)
+	crew.taken = make(chan time.Time, 1)
+	if err := s.work(ctx, crew); err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	time.Sleep(b.settle)
+	return s, crew.taken, nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// queuesGroups measures a call that finds work when a worker watches many queues, by where the
+// work is. A classic client asks queue by queue.
+func (b *bench) queuesGroups() []group {
+	var groups []group
+	for _, place := range []string{"first", "last", "every"} {
+		for _, s := range b.scripts {
+			g := group{workload: "queues", label: fmt.Sprintf("%s work-in=%s", s.name, place)}
+			for _, count := range b.queues {
+				label := fmt.Sprintf("queues=%d", count)
+				g.runs = append(g.runs, b.operating(s, label, func(ctx context.Context, o *operations) ([]sample, error) {
+					return b.watch(ctx, o, count, place)
+				}))
+			}
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// watch fills the queues and takes all that there is. What it measures is per call.
+func (b *bench) watch(ctx context.Context, o *operations, count int, place string) ([]sample, error) {
+	jobs := b.operationJobs()
+	if !o.scripts.own {
+		jobs = batchUnit // a hundred queues are a hundred pops for each
+	}
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%03d", queueName, i)
+	}
+	filled := names
+	switch place {
+	case "first":
+		filled = names[:1]
+	case "last":
+		filled = names[count-1:]
+	}
+	if !o.scripts.own {
+		return b.watchSingly(ctx, o, names, filled, jobs)
+	}
+	var phases []sample
+	for _, size := range []int{1, 16} {
+		if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
+			return nil, err
+		}
+		one, err := o.reserve(ctx, jobs, size, names...)
+		if err != nil {
+			return nil, err
+		}
+		one.jobs = jobs / size
+		phases = append(phases, one)
+		o.held = nil
+	}
+	return phases, nil
+}
+
+// watchSingly asks one queue after the other until one has work.
+func (b *bench) watchSingly(ctx context.Context, o *operations, names, filled []string, jobs int) ([]sample, error) {
+	if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
+		return nil, err
+	}
+	asked := slices.Index(names, filled[0]) + 1 // pops of which the last finds work
+	one, replies, err := o.time(ctx, "pop(1)", jobs, jobs*asked, func(i int) []any {
+		if len(filled) > 1 {
+			return o.scripts.call("pop", names[i%len(names)], "w", 1)
+		}
+		return o.scripts.call("pop", names[i%asked], "w", 1)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []sample{one}, o.hold("pop(1)", jobs, replies)
+}
