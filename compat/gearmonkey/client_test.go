@@ -1,0 +1,309 @@
+package gearmonkey_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+func TestRollCall(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for _, count := range []string{"", "0", "-1", "x", "1.5", "1x"} {
+		if count != "" {
+			e.cli("SET count:F " + count)
+		}
+		id, err := e.Run(t.Context(), "F", nil, gearmonkey.RollCall())
+		requireCode(t, gearmonkey.ErrNoWorkers, err)
+		require.Zero(t, id)
+		require.Empty(t, e.cli("KEYS [^c]*"), "nothing is written for the count %q", count)
+	}
+	e.cli("DEL count:F")
+	e.cli("LPUSH count:F x")
+	_, err := e.Run(t.Context(), "F", nil, gearmonkey.RollCall())
+	requireCode(t, gearmonkey.ErrServer, err)
+	require.Empty(t, e.cli("KEYS [^c]*"))
+
+	e.cli("DEL count:F")
+	e.cli("SET count:F 1")
+	require.EqualValues(t, 1, e.run("F", "", gearmonkey.RollCall()))
+}
+
+func TestRollCallSeesAWorker(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "")
+	e.works(1, func(ctx context.Context, _ *gearmonkey.Job) ([]byte, error) {
+		e.run("F", "", gearmonkey.RollCall())
+		return nil, nil
+	})
+	_, err := e.Run(t.Context(), "F", nil, gearmonkey.RollCall())
+	requireCode(t, gearmonkey.ErrNoWorkers, err)
+}
+
+func TestIDsCountForEachFunction(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	require.EqualValues(t, 1, e.run("F", ""))
+	require.EqualValues(t, 2, e.run("F", ""))
+	require.EqualValues(t, 1, e.run("G", ""))
+	require.EqualValues(t, 3, e.run("F", ""))
+	e.cli("SET uid:F 41")
+	require.EqualValues(t, 42, e.run("F", ""))
+}
+
+func TestNoIDIsNoJob(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.cli("LPUSH uid:F x")
+	id, err := e.Run(t.Context(), "F", nil)
+	requireCode(t, gearmonkey.ErrServer, err)
+	require.Zero(t, id)
+	require.Equal(t, []any{"uid:F"}, e.cli("KEYS *"))
+}
+
+func TestAJobThatIsNotStoredIsNotQueued(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.cli("LPUSH job:F:1 x")
+	id, err := e.Run(t.Context(), "F", nil)
+	own := requireCode(t, gearmonkey.ErrServer, err)
+	require.EqualValues(t, 1, id)
+	require.EqualValues(t, 1, own.ID)
+	require.Empty(t, e.cli("KEYS queue:*"))
+}
+
+func TestGetUnknown(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	_, err := e.Get(t.Context(), "F", 1)
+	own := requireCode(t, gearmonkey.ErrNotFound, err)
+	require.Equal(t, "F", own.Function)
+	require.EqualValues(t, 1, own.ID)
+	require.EqualError(t, err, "gearmonkey: get F:1: no such job")
+
+	e.run("F", "")
+	e.cli("DEL job:F:1") // as when it has expired
+	_, err = e.Get(t.Context(), "F", 1)
+	requireCode(t, gearmonkey.ErrNotFound, err)
+}
+
+func TestGetReadsWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.cli(`HMSET job:F:7 status busy input x status:dividend 0.5 status:divisor 2 mine too`)
+	state := e.state("F", 7)
+	require.Equal(t, &gearmonkey.State{
+		Function: "F", ID: 7, Status: gearmonkey.StatusBusy, Input: []byte("x"), Dividend: 0.5, Divisor: 2,
+	}, state)
+	require.Equal(t, 0.25, state.Progress())
+
+	e.cli(`HMSET job:F:7 status odd status:dividend half status:divisor NaN`)
+	state = e.state("F", 7)
+	require.Zero(t, state.Progress())
+	require.False(t, state.Status.Finished())
+}
+
+func TestArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for name, options := range map[string][]gearmonkey.RunOption{
+		"before 1970":       {gearmonkey.At(time.Time{})},
+		"negative timeout":  {gearmonkey.Blocking(-1)},
+		"endless timeout":   {gearmonkey.Blocking(1 << 62)},
+		"unknown priority":  {gearmonkey.Priority("urgent")},
+		"scheduled by name": {gearmonkey.Priority("scheduled")},
+		"both":              {gearmonkey.At(now), gearmonkey.High},
+	} {
+		_, err := e.Run(t.Context(), "F", nil, options...)
+		require.ErrorIs(t, err, gearmonkey.ErrInvalid, name)
+	}
+	_, err := e.Run(t.Context(), "", nil)
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	_, err = e.Get(t.Context(), "", 1)
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	_, err = e.Get(t.Context(), "F", 0)
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	requireCode(t, gearmonkey.ErrInvalid, e.Finish(t.Context(), "F", 0, nil, nil))
+	_, err = e.Events(t.Context())
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	_, err = e.Events(t.Context(), "")
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	_, err = e.Move(t.Context(), "", nil)
+	requireCode(t, gearmonkey.ErrInvalid, err)
+	require.Empty(t, e.cli("KEYS *"), "nothing is written")
+}
+
+func TestAtRoundsUp(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "", gearmonkey.At(now.Add(time.Nanosecond)))
+	require.Equal(t, nowUnix+1.0, e.rdb.ZScore(t.Context(), "queue:F:scheduled", "1").Val())
+}
+
+func TestBlockingReturnsWhenTheJobHasEnded(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ran, ended := make(chan int64), make(chan struct{})
+	go func() {
+		defer close(ran)
+		id, err := e.Run(context.Background(), "F", nil, gearmonkey.Blocking(0))
+		select {
+		case <-ended:
+		default:
+			t.Error("it returned before the job had ended")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		ran <- id
+	}()
+	e.works(1, func(context.Context, *gearmonkey.Job) ([]byte, error) {
+		e.awaitBlocked(1)
+		close(ended)
+		return nil, errors.New("an end, too")
+	})
+	id := receive(t, ran, "the end of the run")
+	require.Equal(t, gearmonkey.StatusError, e.state("F", id).Status)
+}
+
+// awaitBlocked returns when some clients wait for an element.
+func (e *env) awaitBlocked(n int) {
+	e.t.Helper()
+	e.eventually(func() bool {
+		info, err := e.rdb.InfoMap(e.t.Context(), "clients").Result()
+		require.NoError(e.t, err)
+		return info["Clients"]["blocked_clients"] == strconv.Itoa(n)
+	})
+}
+
+func TestBlockingTimesOut(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	id, err := e.Run(t.Context(), "F", []byte("x"), gearmonkey.Blocking(time.Millisecond))
+	requireCode(t, gearmonkey.ErrTimeout, err)
+	require.EqualValues(t, 1, id)
+	e.works(1, echo)
+	require.Equal(t, gearmonkey.StatusSuccess, e.state("F", id).Status, "the job went on")
+}
+
+func TestBlockingSeesAnEndBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	// The client dials to wait, and the job is over by the time that it is connected.
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if e.cli("EXISTS job:F:1") == int64(1) {
+			e.works(1, echo)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), Dialer: dial})
+	defer rdb.Close()
+	id, err := gearmonkey.NewClient(rdb).Run(t.Context(), "F", nil, gearmonkey.Blocking(patience))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, id)
+}
+
+func TestBlockingEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() {
+		id, err := e.Run(ctx, "F", nil, gearmonkey.Blocking(0))
+		if id != 1 {
+			t.Error("no id")
+		}
+		ran <- err
+	}()
+	e.awaitBlocked(1)
+	cancel()
+	err := receive(t, ran, "the end of the run")
+	requireCode(t, gearmonkey.ErrUnavailable, err)
+	require.ErrorIs(t, err, context.Canceled)
+	e.awaitBlocked(0)
+	require.Equal(t, gearmonkey.StatusIdle, e.state("F", 1).Status, "the job goes on")
+}
+
+func TestManyWaitWithoutThePool(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), PoolSize: 1})
+	defer rdb.Close()
+	client := gearmonkey.NewClient(rdb)
+	const runs = 5
+	errs := make(chan error, runs)
+	for range runs {
+		go func() {
+			_, err := client.Run(context.Background(), "F", nil, gearmonkey.Blocking(patience))
+			errs <- err
+		}()
+	}
+	e.awaitBlocked(runs)
+	e.works(runs, echo)
+	for range runs {
+		require.NoError(t, receive(t, errs, "the end of a run"))
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Kill()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	defer rdb.Close()
+	client := gearmonkey.NewClient(rdb)
+	_, err := client.Run(t.Context(), "F", nil)
+	requireCode(t, gearmonkey.ErrUnavailable, err)
+	_, err = client.Get(t.Context(), "F", 1)
+	requireCode(t, gearmonkey.ErrUnavailable, err)
+	_, err = client.Events(t.Context(), "F")
+	requireCode(t, gearmonkey.ErrUnavailable, err)
+	worker := gearmonkey.NewWorker(client, config())
+	worker.Accept("F", echo)
+	requireCode(t, gearmonkey.ErrUnavailable, worker.Work(t.Context()))
+}
+
+// A queued id must not be sent twice, nor an id that was popped.
+func TestQueueingIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	proxy := redistest.NewProxy(t, e.server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
+	defer rdb.Close()
+	client := gearmonkey.NewClient(rdb)
+	for command, option := range map[string]gearmonkey.RunOption{"LPUSH": gearmonkey.High, "ZADD": gearmonkey.At(now)} {
+		proxy.CutBeforeReply(command)
+		id, err := client.Run(t.Context(), "F", nil, option)
+		requireCode(t, gearmonkey.ErrUnavailable, err)
+		require.Positive(t, id)
+		require.Equal(t, 1, proxy.Seen(command))
+	}
+	require.EqualValues(t, 1, e.cli("LLEN queue:F:high"))
+	require.EqualValues(t, 1, e.cli("ZCARD queue:F:scheduled"))
+}
+
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "in")
+	e.run("F", "in")
+	require.NoError(t, e.Finish(t.Context(), "F", 1, []byte("out"), nil))
+	require.Equal(t, "success", e.cli("HGET job:F:1 status"))
+	require.Equal(t, "out", e.cli("HGET job:F:1 output"))
+	require.NoError(t, e.Finish(t.Context(), "F", 2, nil, errors.New("no luck")))
+	var failed *gearmonkey.JobError
+	require.ErrorAs(t, e.state("F", 2).Err(), &failed)
+	require.Equal(t, gearmonkey.JobError{Function: "F", ID: 2, Message: "no luck"}, *failed)
+	require.EqualError(t, failed, "gearmonkey: the job F:2 failed: no luck")
+	require.Equal(t, "OK", e.cli("RPOP lock:F:2"))
+}

@@ -1,0 +1,164 @@
+package gearmonkey_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/compat/gearmonkey"
+)
+
+// childOf is the environment variable that makes the test program a worker on a server.
+const childOf = "GEARMONKEY_CHILD_OF"
+
+// serveAsChild is what the test program does as a worker of F: it ends at a signal, and so
+// does its job. It reports whether it was one.
+func serveAsChild() bool {
+	addr := os.Getenv(childOf)
+	if addr == "" {
+		return false
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	worker := gearmonkey.NewWorker(gearmonkey.NewClient(rdb), gearmonkey.WorkerConfig{})
+	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+		<-ctx.Done()
+		return []byte("in time"), nil
+	})
+	if err := worker.Work(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// child starts a worker in a process of its own, and returns it when it has a job.
+func (e *env) child() *exec.Cmd {
+	e.t.Helper()
+	events, err := e.Events(e.t.Context(), "F")
+	require.NoError(e.t, err)
+	defer events.Close()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), childOf+"="+e.server.Addr())
+	command.Stderr = os.Stderr
+	require.NoError(e.t, command.Start())
+	e.t.Cleanup(func() { _ = command.Process.Kill() })
+	e.run("F", "")
+	for receive(e.t, events.C(), "the start of the job").Kind != gearmonkey.EventStart {
+	}
+	return command
+}
+
+func TestCountAtASignal(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			command := e.child()
+			require.Equal(t, "1", e.cli("GET count:F"))
+			require.NoError(t, command.Process.Signal(s))
+			require.NoError(t, command.Wait())
+			require.Equal(t, "0", e.cli("GET count:F"))
+			require.Equal(t, "in time", string(e.state("F", 1).Output))
+		})
+	}
+}
+
+// What the protocol can't do: see the documentation.
+func TestKilledWorkerLeavesItsJobAndItsCount(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	command := e.child()
+	require.NoError(t, command.Process.Kill())
+	require.Error(t, command.Wait())
+	require.Equal(t, "1", e.cli("GET count:F"))
+	require.Equal(t, gearmonkey.StatusBusy, e.state("F", 1).Status)
+	require.EqualValues(t, -1, e.cli("TTL job:F:1"))
+
+	clock := now
+	sweeper := gearmonkey.NewSweeper(e.Client, sweeping(&clock))
+	e.sweeps(0, sweeper)
+	clock = clock.Add(time.Minute)
+	e.sweeps(1, sweeper)
+	require.Equal(t, []int64{1}, e.works(1, echo))
+}
+
+func TestCountUpAndDown(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	counts := func() []any { return e.cli("MGET count:F count:G").([]any) }
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	worker := gearmonkey.NewWorker(e.Client, config())
+	for _, fn := range []string{"F", "G"} {
+		e.run(fn, "")
+		worker.Accept(fn, func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
+			require.Equal(t, []any{"1", "1"}, counts())
+			if job.Function == "G" {
+				stop()
+			}
+			panic("a handler's panic changes nothing")
+		})
+	}
+	require.NoError(t, worker.Work(ctx))
+	require.Equal(t, []any{"0", "0"}, counts())
+}
+
+func TestCountOfSeveralWorkers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	worker := gearmonkey.NewWorker(e.Client, config())
+	worker.Accept("F", echo)
+	first, second := e.background(worker), e.background(worker)
+	e.eventually(func() bool { return e.cli("GET count:F") == "2" })
+	first()
+	require.Equal(t, "1", e.cli("GET count:F"))
+	second()
+	require.Equal(t, "0", e.cli("GET count:F"))
+}
+
+func TestCountAfterAPanicOfTheWorkerItself(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	cfg := config()
+	cfg.Clock = func() time.Time { panic("no time") }
+	worker := gearmonkey.NewWorker(e.Client, cfg)
+	worker.Accept("F", echo)
+	require.PanicsWithValue(t, "no time", func() { _ = worker.Work(t.Context()) })
+	require.Equal(t, "0", e.cli("GET count:F"))
+}
+
+func TestCountWhenAFunctionCanNotBeCounted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.cli("SET count:G x")
+	worker := gearmonkey.NewWorker(e.Client, config())
+	worker.Accept("F", echo)
+	worker.Accept("G", echo)
+	own := requireCode(t, gearmonkey.ErrServer, worker.Work(t.Context()))
+	require.Equal(t, "G", own.Function)
+	require.Equal(t, "0", e.cli("GET count:F"))
+	require.Equal(t, "x", e.cli("GET count:G"))
+}
+
+func TestCountOfAServerThatLostItsData(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "")
+	e.works(1, func(context.Context, *gearmonkey.Job) ([]byte, error) {
+		e.cli("FLUSHALL")
+		return nil, nil
+	})
+	require.Equal(t, "0", e.cli("GET count:F"), "not below")
+}

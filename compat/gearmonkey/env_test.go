@@ -1,0 +1,172 @@
+package gearmonkey_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // servers that are gone are part of the tests
+	if serveAsChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// patience turns a hang into a failure.
+const patience = 30 * time.Second
+
+// now is what the clock of the tests' workers shows, in Unix seconds too.
+const nowUnix = 1_700_000_000
+
+var now = time.Unix(nowUnix, 0)
+
+// An env is what a test works with: a real server of its own and a client of it.
+type env struct {
+	*gearmonkey.Client
+	t      testing.TB
+	server *redistest.Server
+	rdb    *redis.Client
+}
+
+func newEnv(t testing.TB) *env {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	return &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
+}
+
+// config is a worker's config with the tests' clock and no log.
+func config() gearmonkey.WorkerConfig {
+	return gearmonkey.WorkerConfig{
+		Clock:  func() time.Time { return now },
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// run queues a job.
+func (e *env) run(fn, input string, options ...gearmonkey.RunOption) int64 {
+	e.t.Helper()
+	id, err := e.Run(e.t.Context(), fn, []byte(input), options...)
+	require.NoError(e.t, err)
+	return id
+}
+
+// state reads a job, which must exist.
+func (e *env) state(fn string, id int64) *gearmonkey.State {
+	e.t.Helper()
+	state, err := e.Get(e.t.Context(), fn, id)
+	require.NoError(e.t, err)
+	return state
+}
+
+// cli sends a command given as words, as a person at a terminal would, and returns the reply.
+func (e *env) cli(line string) any {
+	e.t.Helper()
+	var words []any
+	for _, word := range strings.Fields(line) {
+		words = append(words, strings.Trim(word, `"`))
+	}
+	reply, err := e.rdb.Do(e.t.Context(), words...).Result()
+	if err == redis.Nil {
+		return nil
+	}
+	require.NoError(e.t, err, line)
+	return reply
+}
+
+// works runs a worker with a handler of F until that has worked some jobs, and returns the
+// order of their ids.
+func (e *env) works(jobs int, handler gearmonkey.Handler) []int64 {
+	e.t.Helper()
+	return e.worksWith(config(), jobs, handler)
+}
+
+func (e *env) worksWith(config gearmonkey.WorkerConfig, jobs int, handler gearmonkey.Handler) []int64 {
+	e.t.Helper()
+	ctx, stop := context.WithTimeout(e.t.Context(), patience)
+	defer stop()
+	var ids []int64
+	worker := gearmonkey.NewWorker(e.Client, config)
+	worker.Accept("F", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+		if ids = append(ids, job.ID); len(ids) == jobs {
+			stop() // the worker takes no other, and need not wait for one
+		}
+		return handler(ctx, job)
+	})
+	require.NoError(e.t, worker.Work(ctx))
+	require.Len(e.t, ids, jobs)
+	return ids
+}
+
+// echo is a handler that returns its input.
+func echo(_ context.Context, job *gearmonkey.Job) ([]byte, error) { return job.Input, nil }
+
+// background starts a worker and returns how to stop it, which is done at the end at the
+// latest.
+func (e *env) background(worker *gearmonkey.Worker) (stop func()) {
+	e.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- worker.Work(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			require.NoError(e.t, err)
+		case <-time.After(patience):
+			require.FailNow(e.t, "the worker does not stop")
+		}
+	})
+	e.t.Cleanup(stop)
+	return stop
+}
+
+// receive returns the next value of a channel.
+func receive[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value, ok := <-c:
+		require.True(t, ok, "closed: %s", what)
+		return value
+	case <-time.After(patience):
+		require.FailNow(t, "did not come", what)
+		panic("not reached")
+	}
+}
+
+// requireCode requires an error of a kind, as both ways of telling see it.
+func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonkey.Error {
+	t.Helper()
+	require.ErrorIs(t, err, sentinel)
+	var own *gearmonkey.Error
+	require.ErrorAs(t, err, &own)
+	require.NotEmpty(t, own.Op)
+	require.NotEmpty(t, own.Message)
+	return own
+}
+
+// eventually returns when a condition holds that no event tells of.
+func (e *env) eventually(condition func() bool) {
+	e.t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
+		require.True(e.t, time.Now().Before(deadline), "it did not come about")
+	}
+}

@@ -1,0 +1,231 @@
+package gearmonkey_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// A client queues a job and a worker works it. Both would be programs of their own, and the
+// other one may be of another language.
+func Example() {
+	server, err := qlesstest.Start() // a Redis in memory
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+
+	id, err := client.Run(ctx, "shout", []byte("hello"), gearmonkey.High)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
+	worker.Accept("shout", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+		defer stop() // one is enough for an example
+		return bytes.ToUpper(job.Input), nil
+	})
+	if err := worker.Work(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	state, err := client.Get(context.Background(), "shout", id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("job %d: %s, %s\n", state.ID, state.Status, state.Output)
+	// Output:
+	// job 1: success, HELLO
+}
+
+// A run that waits returns when the job has ended. The job's own error is in its state.
+func ExampleBlocking() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	ctx, stop := context.WithCancel(context.Background())
+
+	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
+	worker.Accept("divide", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+		return nil, errors.New("division by zero")
+	})
+	done := make(chan error)
+	go func() { done <- worker.Work(ctx) }()
+
+	id, err := client.Run(ctx, "divide", []byte("1/0"), gearmonkey.Blocking(10*time.Second))
+	switch {
+	case errors.Is(err, gearmonkey.ErrTimeout):
+		fmt.Println("job", id, "goes on without us")
+	case err != nil:
+		log.Fatal(err)
+	}
+	state, err := client.Get(ctx, "divide", id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var failed *gearmonkey.JobError
+	if errors.As(state.Err(), &failed) {
+		fmt.Println("it failed:", failed.Message)
+	}
+
+	stop()
+	if err := <-done; err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// it failed: division by zero
+}
+
+// A scheduled job waits for its time.
+func ExampleAt() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	ctx := context.Background()
+
+	midnight := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
+	id, err := client.Run(ctx, "fireworks", nil, gearmonkey.At(midnight))
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := client.Get(ctx, "fireworks", id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(state.Status)
+	// Output:
+	// idle
+}
+
+// A roll call keeps jobs out of queues that nobody works.
+func ExampleRollCall() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+
+	_, err = client.Run(context.Background(), "resize", nil, gearmonkey.RollCall())
+	if errors.Is(err, gearmonkey.ErrNoWorkers) {
+		fmt.Println("nobody resizes today")
+	}
+	// Output:
+	// nobody resizes today
+}
+
+// A handler tells how far it is, and a client looks.
+func ExampleJob_Update() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if _, err := client.Run(ctx, "count", nil); err != nil {
+		log.Fatal(err)
+	}
+
+	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
+	worker.Accept("count", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+		defer stop()
+		for i := range 4 {
+			if err := job.Update(ctx, i+1, 4); err != nil {
+				log.Print(err) // the next one tells more
+			}
+			state, err := client.Get(ctx, job.Function, job.ID) // as any client would
+			if err != nil {
+				return nil, err
+			}
+			fmt.Printf("%.0f of %.0f, %.0f %%\n", state.Dividend, state.Divisor, 100*state.Progress())
+		}
+		return nil, nil
+	})
+	if err := worker.Work(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 1 of 4, 25 %
+	// 2 of 4, 50 %
+	// 3 of 4, 75 %
+	// 4 of 4, 100 %
+}
+
+// Events tell what happens to jobs as it happens.
+func ExampleClient_Events() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	events, err := client.Events(context.Background(), "ping")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer events.Close()
+
+	if _, err := client.Run(ctx, "ping", nil); err != nil {
+		log.Fatal(err)
+	}
+	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
+	worker.Accept("ping", func(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
+		stop()
+		return []byte("pong"), nil
+	})
+	if err := worker.Work(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	for event := range events.C() {
+		fmt.Println(event.Kind, event.Function, event.ID)
+		if event.Kind == gearmonkey.EventFinish {
+			break
+		}
+	}
+	// Output:
+	// create ping 1
+	// start ping 1
+	// finish ping 1
+}
+
+// A sweeper queues the jobs again that a killed worker left behind. After is far longer
+// than any job takes between two updates of its progress.
+func ExampleSweeper() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := gearmonkey.NewClient(server.Redis())
+	sweeper := gearmonkey.NewSweeper(client, gearmonkey.SweeperConfig{
+		After:     time.Hour,
+		Functions: []string{"resize"},
+	})
+	swept, err := sweeper.Sweep(context.Background()) // Run does it until the context ends
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("queued again:", swept)
+	// Output:
+	// queued again: 0
+}

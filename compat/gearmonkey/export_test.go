@@ -1,0 +1,7 @@
+package gearmonkey
+
+// What the tests check against the protocol.
+const (
+	Script    = script
+	ScriptSHA = scriptSHA
+)

@@ -1,0 +1,128 @@
+package gearmonkey_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/compat/gearmonkey"
+)
+
+// keep returns a function to move jobs by, and what it was given.
+func keep() (put func(context.Context, *gearmonkey.Moved) error, moved *[]gearmonkey.Moved) {
+	moved = new([]gearmonkey.Moved)
+	return func(_ context.Context, job *gearmonkey.Moved) error {
+		*moved = append(*moved, *job)
+		return nil
+	}, moved
+}
+
+func TestMove(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "a", gearmonkey.Low)
+	e.run("F", "b", gearmonkey.At(now.Add(time.Hour)))
+	e.run("F", "c", gearmonkey.High)
+	e.run("F", "d")
+	e.run("F", "e")
+	e.run("F", "f", gearmonkey.At(now))
+	e.run("G", "not this")
+	e.cli("DEL job:F:5") // gone
+	e.cli("LPUSH queue:F:low rubbish")
+	put, moved := keep()
+	n, err := e.Move(t.Context(), "F", put)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	require.Equal(t, []gearmonkey.Moved{
+		{Function: "F", ID: 6, Input: []byte("f"), At: now},
+		{Function: "F", ID: 2, Input: []byte("b"), At: now.Add(time.Hour)},
+		{Function: "F", ID: 3, Input: []byte("c"), Priority: gearmonkey.High},
+		{Function: "F", ID: 4, Input: []byte("d"), Priority: gearmonkey.Normal},
+		{Function: "F", ID: 1, Input: []byte("a"), Priority: gearmonkey.Low},
+	}, *moved)
+	require.Empty(t, e.cli("KEYS queue:F:*"))
+	require.Empty(t, e.cli("KEYS move:*"))
+	require.Equal(t, gearmonkey.StatusIdle, e.state("F", 1).Status)
+	require.EqualValues(t, 1, e.cli("LLEN queue:G:normal"))
+}
+
+func TestMoveGoesOnWhereItFailed(t *testing.T) {
+	t.Parallel()
+	full := errors.New("full")
+	for _, option := range []gearmonkey.RunOption{gearmonkey.Low, gearmonkey.At(now)} {
+		e := newEnv(t)
+		e.run("F", "a", option)
+		e.run("F", "b", option)
+		n, err := e.Move(t.Context(), "F", func(_ context.Context, job *gearmonkey.Moved) error { return full })
+		require.Equal(t, full, err)
+		require.Zero(t, n)
+		require.NotEmpty(t, e.cli("KEYS move:F:*"), "it is kept")
+
+		put, moved := keep()
+		n, err = e.Move(t.Context(), "F", put)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.EqualValues(t, 1, (*moved)[0].ID)
+		require.EqualValues(t, 2, (*moved)[1].ID)
+		require.Empty(t, e.cli("KEYS move:*"))
+	}
+}
+
+// Jobs are moved to qless while clients of GearMonkey wait for them, in pieces, and a
+// worker of qless tells their ends.
+func TestMoveToQless(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	client, err := qless.New(e.rdb, qless.WithClock(func() time.Time { return now }))
+	require.NoError(t, err)
+	queue := client.Queue("resize")
+	failing := true
+	put := func(ctx context.Context, job *gearmonkey.Moved) error {
+		options := []qless.PutOption{qless.JID(job.Function + "-" + formatID(job.ID))}
+		if delay := job.At.Sub(now); delay > 0 {
+			options = append(options, qless.Delay(delay))
+		}
+		data := map[string]any{"id": job.ID, "input": job.Input}
+		if _, err := queue.Put(ctx, job.Function, data, options...); err != nil {
+			return err
+		}
+		if failing = !failing; failing {
+			return errors.New("it was put, and the answer lost")
+		}
+		return nil
+	}
+	e.run("F", "later", gearmonkey.At(now.Add(time.Hour)))
+	e.run("F", "b")
+	e.run("F", "c", gearmonkey.Low)
+	moved := 0
+	for tries := 0; ; tries++ {
+		n, err := e.Move(t.Context(), "F", put)
+		moved += n
+		if err == nil {
+			break
+		}
+		require.Less(t, tries, 5)
+	}
+	require.Equal(t, 3, moved)
+
+	jobs, err := queue.Pop(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, jobs, 2, "the one of later is not due, and none is twice")
+	for _, job := range jobs {
+		var data struct {
+			ID    int64  `json:"id"`
+			Input []byte `json:"input"`
+		}
+		require.NoError(t, job.Unmarshal(&data))
+		require.NoError(t, e.Finish(t.Context(), job.Klass, data.ID, append(data.Input, '!'), nil))
+		require.NoError(t, job.Complete(t.Context()))
+	}
+	require.Equal(t, "b!", string(e.state("F", 2).Output))
+	require.Equal(t, "c!", string(e.state("F", 3).Output))
+	_, err = client.Job(t.Context(), "F-1")
+	require.NoError(t, err)
+}

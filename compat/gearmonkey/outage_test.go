@@ -1,0 +1,111 @@
+package gearmonkey_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// A server that goes away while a job is at work has its outcome when it is back, with the
+// script gone.
+func TestOutcomeIsToldWhenTheServerIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	rdb := server.Client(t)
+	e := &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
+	e.run("F", "")
+	e.run("F", "", gearmonkey.Low)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	worker := gearmonkey.NewWorker(e.Client, config())
+	down := make(chan struct{})
+	worker.Accept("F", func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
+		if job.ID == 1 {
+			server.Kill()
+			close(down)
+		} else {
+			stop()
+		}
+		return []byte("out"), nil
+	})
+	done := make(chan error, 1)
+	go func() { done <- worker.Work(ctx) }()
+	<-down
+	server.Restart()
+	require.NoError(t, receive(t, done, "the end of the worker"))
+	require.Equal(t, gearmonkey.StatusSuccess, e.state("F", 1).Status)
+	require.Equal(t, "out", string(e.state("F", 2).Output))
+	require.Equal(t, "0", e.cli("GET count:F"))
+}
+
+func TestStopDoesNotWaitForAServer(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.run("F", "")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	worker := gearmonkey.NewWorker(e.Client, config())
+	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) {
+		e.server.Kill()
+		stop()
+		return nil, nil
+	})
+	err := worker.Work(ctx)
+	own := requireCode(t, gearmonkey.ErrUnavailable, err)
+	require.Equal(t, "F", own.Function, "its count is too high")
+}
+
+// A pop whose answer was lost has lost a job. It is not sent again in silence.
+func TestLostAnswerIsReported(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"EVALSHA", "BRPOP"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			option := gearmonkey.RunOption(gearmonkey.Normal)
+			if command == "EVALSHA" {
+				option = gearmonkey.At(now)
+			}
+			e.run("F", "", option)
+			e.run("F", "", option)
+			proxy := redistest.NewProxy(t, e.server.Addr())
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
+			defer rdb.Close()
+			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
+			proxy.CutBeforeReply(command)
+			var log bytes.Buffer
+			cfg := config()
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			require.Equal(t, []int64{2}, through.worksWith(cfg, 1, echo))
+			require.Contains(t, log.String(), "asking for jobs failed")
+			require.Equal(t, gearmonkey.StatusIdle, e.state("F", 1).Status, "the job of the lost answer is lost")
+		})
+	}
+}
+
+// What may be sent again is: nothing is lost when a connection breaks around it.
+func TestTellingIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"status\r\n$5\r\ninput", "start:1", "finish:1"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.run("F", "x")
+			proxy := redistest.NewProxy(t, e.server.Addr())
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1}) // the worker does by itself
+			defer rdb.Close()
+			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
+			proxy.CutBeforeReply(command)
+			require.Equal(t, []int64{1}, through.works(1, echo))
+			require.Equal(t, gearmonkey.StatusSuccess, e.state("F", 1).Status)
+			require.Equal(t, 2, proxy.Seen(command))
+		})
+	}
+}

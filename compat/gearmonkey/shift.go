@@ -1,0 +1,165 @@
+package gearmonkey
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A shift is one run of a worker, from start to end.
+type shift struct {
+	client    *Client
+	cfg       WorkerConfig
+	log       *slog.Logger
+	functions []string
+	queues    []string         // the lists, in the order in which they are asked
+	routes    map[string]route // by queue
+	signedIn  int              // in how many of the functions it is counted
+}
+
+// route says whose jobs a queue has.
+type route struct {
+	fn      string
+	handler Handler
+}
+
+// signIn counts the worker among those that accept its functions.
+func (s *shift) signIn(ctx context.Context) error {
+	for _, fn := range s.functions {
+		if err := s.client.sendOnce(ctx, "INCR", countKey(fn)).Err(); err != nil {
+			return wrap("work", fn, 0, err)
+		}
+		s.signedIn++
+	}
+	return nil
+}
+
+// signOut takes the worker out of the counts. A count below zero is one of a server that
+// lost its data: it is put back, for the worker was not in it any more.
+func (s *shift) signOut(ctx context.Context) error {
+	ctx, cancel := beyond(ctx, departTimeout)
+	defer cancel()
+	var errs []error
+	for _, fn := range s.functions[:s.signedIn] {
+		left, err := s.client.sendOnce(ctx, "DECR", countKey(fn)).Int64()
+		if err == nil && left < 0 {
+			err = s.client.sendOnce(ctx, "INCR", countKey(fn)).Err()
+		}
+		errs = append(errs, wrap("sign out", fn, 0, err))
+	}
+	return errors.Join(errs...)
+}
+
+// loop takes and works jobs until the context ends, or the server has another script under
+// the protocol's digest.
+func (s *shift) loop(ctx context.Context) error {
+	failures := 0
+	for ctx.Err() == nil {
+		// A pop that is under way is not given up: the server might hand out a job by it.
+		item, err := s.take(context.WithoutCancel(ctx))
+		if errors.Is(err, ErrScript) {
+			return err
+		}
+		if err != nil {
+			s.failed("gearmonkey: asking for jobs failed; when the answer was lost, so is a job", err, failures)
+			failures++
+			rest(ctx, failures)
+			continue
+		}
+		if failures > 0 {
+			failures = 0
+			s.log.Info("gearmonkey: the server gives jobs again")
+		}
+		if len(item) == 2 {
+			s.work(ctx, item[0], item[1])
+		}
+	}
+	return nil
+}
+
+// take returns a queue and the id that it gave, nothing when there is none for a second.
+func (s *shift) take(ctx context.Context) ([]string, error) {
+	for _, fn := range s.functions {
+		item, err := s.client.popDue(ctx, fn, s.cfg.Clock())
+		if err != nil || item != nil {
+			return item, err
+		}
+	}
+	item, err := pop(ctx, s.client.rdb, popTimeout, s.queues...)
+	return item, wrap("work", s.functions[0], 0, err)
+}
+
+// work works a job that a queue gave.
+func (s *shift) work(ctx context.Context, queue, text string) {
+	r := s.routes[queue]
+	log := s.log.With("function", r.fn, "id", text)
+	id, ok := parseID(text)
+	if !ok {
+		log.Warn("gearmonkey: a queue held something that is no id")
+		return
+	}
+	job := &Job{Function: r.fn, ID: id, client: s.client}
+	err := s.insist(ctx, func(ctx context.Context) (err error) {
+		job.Input, err = s.client.input(ctx, "work", r.fn, id)
+		return err
+	})
+	if err == nil {
+		err = s.insist(ctx, func(ctx context.Context) error { return s.client.begin(ctx, r.fn, id) })
+	}
+	if err != nil {
+		log.Error("gearmonkey: a job was not begun, and is in no queue any more", "error", err)
+		return
+	}
+
+	until, cancel := beyond(ctx, s.cfg.ShutdownTimeout)
+	defer cancel()
+	status, output := outcomeOf(job.work(until, r.handler, s.log))
+	err = s.insist(ctx, func(ctx context.Context) error {
+		return s.client.end(ctx, "work", r.fn, id, status, output)
+	})
+	if err != nil {
+		log.Error("gearmonkey: the outcome of a job could not be told", "status", status, "error", err)
+	}
+}
+
+// insist does something until the server answers, or the worker was stopped a while ago.
+func (s *shift) insist(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := beyond(ctx, departTimeout)
+	defer cancel()
+	for failures := 0; ; {
+		err := do(ctx)
+		if !errors.Is(err, ErrUnavailable) && !redis.IsOOMError(err) {
+			return err
+		}
+		s.failed("gearmonkey: telling of a job failed; it is tried again", err, failures)
+		failures++
+		if !rest(ctx, failures) {
+			return err
+		}
+	}
+}
+
+// failed reports the first of several failures in a row.
+func (s *shift) failed(what string, err error, before int) {
+	if before == 0 {
+		s.log.Warn(what, "error", err)
+	}
+}
+
+// rest waits longer the more failures there were in a row, 3 s at the most; false when the
+// context ended first.
+func rest(ctx context.Context, failures int) bool {
+	longest := 50 * time.Millisecond << min(failures, 6)
+	timer := time.NewTimer(time.Duration(float64(longest) * (0.5 + rand.Float64()/2)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

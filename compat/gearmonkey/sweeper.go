@@ -1,0 +1,222 @@
+package gearmonkey
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// SweeperConfig says what a sweeper does.
+type SweeperConfig struct {
+	// After is how long a job has to be seen busy, without an update of its progress, until
+	// it counts as lost. It must be longer than any job takes between two updates: a job that
+	// is still at work is worked a second time. It has no default.
+	After time.Duration
+
+	// Clock tells the time. Defaults to [time.Now].
+	Clock func() time.Time
+
+	// Functions are those whose jobs are looked after.
+	Functions []string
+
+	// Interval is how often [Sweeper.Run] looks. Defaults to a tenth of After.
+	Interval time.Duration
+
+	// Logger is where the sweeper reports. Defaults to [slog.Default].
+	Logger *slog.Logger
+
+	// Priority is what lost jobs are queued with: they do not say what they had. Defaults to
+	// [Normal].
+	Priority Priority
+}
+
+// A Sweeper queues jobs again that a worker left busy when it was killed. The protocol
+// has no such thing, and no way to tell a lost job from a long one but by its age, so that
+// jobs are then worked at least once rather than at most. Nothing sweeps unless it is told to.
+//
+// Jobs that a worker had taken but not yet begun look idle, and are not found.
+//
+// A sweeper remembers what it has seen, and learns of nothing that another did: run one for
+// a function. It may be used from one goroutine at a time.
+type Sweeper struct {
+	client *Client
+	cfg    SweeperConfig
+	seen   map[string]sighting // busy jobs, by key
+}
+
+// sighting is since when a job was seen with the same progress.
+type sighting struct {
+	since    time.Time
+	progress string
+}
+
+// NewSweeper returns a sweeper that has seen nothing yet.
+func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
+	if config.Interval == 0 {
+		config.Interval = config.After / 10
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.Priority == "" {
+		config.Priority = Normal
+	}
+	return &Sweeper{client: client, cfg: config, seen: map[string]sighting{}}
+}
+
+// Run sweeps at the interval until the context ends, and then returns nil. Only a
+// configuration that can't be used is an error, [ErrInvalid]; others are logged.
+func (s *Sweeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(max(s.cfg.Interval, 1))
+	defer ticker.Stop()
+	for {
+		_, err := s.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrInvalid):
+			return err
+		case err != nil:
+			s.cfg.Logger.Warn("gearmonkey: a sweep failed", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Sweep looks once, and returns how many jobs it queued again. The first that sees a job
+// never does. An error may come after some were.
+//
+// Queueing one is atomic, and is not done when the job has ended meanwhile. Cost: a scan of
+// all keys of the function's server, a command for each job of the functions, and one for each lost one.
+func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	now, swept := s.cfg.Clock(), 0
+	seen := map[string]sighting{}
+	for _, fn := range s.cfg.Functions {
+		busy, err := s.client.busy(ctx, fn)
+		if err != nil {
+			return swept, err
+		}
+		for id, progress := range busy {
+			key := jobKey(fn, id)
+			sight, known := s.seen[key]
+			if !known || sight.progress != progress {
+				sight = sighting{since: now, progress: progress}
+			}
+			seen[key] = sight
+			if now.Sub(sight.since) < s.cfg.After {
+				continue
+			}
+			queued, err := s.client.requeue(ctx, fn, id, s.cfg.Priority)
+			if err != nil {
+				return swept, err
+			}
+			delete(seen, key)
+			if queued {
+				swept++
+				s.cfg.Logger.Warn("gearmonkey: a lost job is queued again", "function", fn, "id", id)
+			}
+		}
+	}
+	s.seen = seen
+	return swept, nil
+}
+
+func (s *Sweeper) check() error {
+	switch {
+	case s.cfg.After <= 0:
+		return invalid("sweep", "", "After %v is not positive", s.cfg.After)
+	case s.cfg.Interval < 0:
+		return invalid("sweep", "", "Interval %v is negative", s.cfg.Interval)
+	case len(s.cfg.Functions) == 0:
+		return invalid("sweep", "", "no function is named")
+	}
+	for _, fn := range s.cfg.Functions {
+		if err := checkFunction("sweep", fn); err != nil {
+			return err
+		}
+	}
+	return checkPriority("sweep", "", s.cfg.Priority)
+}
+
+// scanCount is how many keys one step of a scan looks at.
+const scanCount = 1000
+
+// globs makes a text mean itself in a pattern.
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`)
+
+// busy returns the progress of the busy jobs of a function, by id.
+func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) {
+	prefix := strings.TrimSuffix(jobKey(fn, 0), "0")
+	server, err := c.serverOf(ctx, prefix)
+	if err != nil {
+		return nil, wrap("sweep", fn, 0, err)
+	}
+	jobs := map[int64]string{}
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		keys, next, err := server.Scan(ctx, cursor, globs.Replace(prefix)+"*", scanCount).Result()
+		if err != nil {
+			return nil, wrap("sweep", fn, 0, err)
+		}
+		cursor = next
+		if err := c.addBusy(ctx, fn, keys, prefix, jobs); err != nil {
+			return nil, wrap("sweep", fn, 0, err)
+		}
+	}
+	return jobs, nil
+}
+
+// addBusy adds those of some keys that are busy jobs.
+func (c *Client) addBusy(ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string) error {
+	pipe := c.rdb.Pipeline()
+	replies := map[int64]*redis.SliceCmd{}
+	for _, key := range keys {
+		if id, ok := parseID(strings.TrimPrefix(key, prefix)); ok {
+			replies[id] = pipe.HMGet(ctx, key, "status", "status:dividend", "status:divisor")
+		}
+	}
+	if len(replies) == 0 {
+		return nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	for id, reply := range replies {
+		fields := make([]string, 3)
+		for i, value := range reply.Val() {
+			fields[i], _ = value.(string)
+		}
+		if Status(fields[0]) == StatusBusy {
+			jobs[id] = fields[1] + "/" + fields[2]
+		}
+	}
+	return nil
+}
+
+// requeueScript queues a job that is busy: KEYS the job and the queue, ARGV the id.
+const requeueScript = `
+if redis.call('HGET', KEYS[1], 'status') ~= 'busy' then return 0 end
+redis.call('HMSET', KEYS[1], 'status', 'idle')
+redis.call('HDEL', KEYS[1], 'status:dividend', 'status:divisor')
+redis.call('LPUSH', KEYS[2], ARGV[1])
+return 1`
+
+// requeue queues a job that is busy, and reports whether it was. It is sent once.
+func (c *Client) requeue(ctx context.Context, fn string, id int64, priority Priority) (bool, error) {
+	queued, err := c.sendOnce(ctx, "EVAL", requeueScript, 2,
+		jobKey(fn, id), queueKey(fn, string(priority)), id).Bool()
+	return queued, wrap("sweep", fn, id, err)
+}
