@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -61,7 +60,7 @@ func (n number) time() time.Time {
 		return time.Time{}
 	}
 	whole, fraction := math.Modf(float64(n))
-	return time.Unix(int64(whole), int64(fraction*1e6)*1000)
+	return time.Unix(int64(whole), int64(math.Round(fraction*1e6))*1000)
 }
 
 // duration returns the number as a count of seconds.
@@ -277,31 +276,6 @@ func decodeStrings(op string, reply any) ([]string, error) {
 
 func unexpected(op string, reply any) error {
 	return &Error{Op: op, Code: CodeServer, Message: fmt.Sprintf("unexpected reply: %.100v", reply)}
-}
-
-// encodeData returns a job's data as JSON: a [json.RawMessage] as it is, byte for byte,
-// anything else marshalled once. No data is an empty object, which is what the clients of
-// other languages expect.
-func encodeData(op, jid string, data any) (string, error) {
-	var raw []byte
-	switch v := data.(type) {
-	case nil:
-		return "{}", nil
-	case json.RawMessage:
-		raw = v
-		if !json.Valid(raw) {
-			return "", invalid(op, jid, "the data is not JSON: %.100q", raw)
-		}
-	default:
-		var err error
-		if raw, err = json.Marshal(data); err != nil {
-			return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Message: "the data can't be JSON: " + err.Error(), Err: err}
-		}
-	}
-	if !bytes.Equal(raw, bytes.ToValidUTF8(raw, nil)) {
-		return "", invalid(op, jid, "the data is not UTF-8")
-	}
-	return string(raw), nil
 }
 
 // validText makes any text fit for JSON, such as a panic's message with raw bytes.

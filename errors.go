@@ -23,11 +23,13 @@ const (
 	CodeMaxRunTime    Code = "max run time"
 	CodeNotDepending  Code = "not depending"
 	CodeNotFound      Code = "not found"
+	CodeNotReplicated Code = "not replicated"
 	CodeNotRunning    Code = "not running"
 	CodeServer        Code = "server"
 	CodeStopped       Code = "stopped"
 	CodeUnavailable   Code = "unavailable"
 	CodeWrongQueue    Code = "wrong queue"
+	CodeWrongShard    Code = "wrong shard"
 )
 
 // Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost).
@@ -49,6 +51,10 @@ var (
 	// ErrNotFound means that there is no such job.
 	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
 
+	// ErrNotReplicated means that a job was put, but not enough replicas are known to have it:
+	// it may be lost when the master is. See [WithReplicas].
+	ErrNotReplicated = &Error{Code: CodeNotReplicated, Message: "not enough replicas have it"}
+
 	// ErrNotRunning means that no worker has the job: it is waiting, failed, complete, or
 	// was timed out.
 	ErrNotRunning = &Error{Code: CodeNotRunning, Message: "the job is not running"}
@@ -63,6 +69,10 @@ var (
 
 	// ErrWrongQueue means that the job runs in another queue than the one named.
 	ErrWrongQueue = &Error{Code: CodeWrongQueue, Message: "the job runs in another queue"}
+
+	// ErrWrongShard means that a job can't depend on another one, because that is in another shard.
+	// See [Shard].
+	ErrWrongShard = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
 )
 
 // Error is what every function of this package returns when it fails. Compare it with the
@@ -172,6 +182,12 @@ func wrap(op, jid string, err error) error {
 func neverRan(err error) bool {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	if _, moved := redis.IsMovedError(err); moved {
+		return true
+	}
+	if _, ask := redis.IsAskError(err); ask {
 		return true
 	}
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||

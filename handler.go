@@ -49,16 +49,22 @@ func WithMaxRunTime(d time.Duration) HandleOption {
 	return func(r *route) { r.maxRunTime = d }
 }
 
-// Handle registers a function for a klass whose data is decoded into a T first. Data that
-// does not fit fails the job in the group <klass>:data: a retry would not mend it.
-func Handle[T any](w *Worker, klass string, work func(ctx context.Context, job *Job, data T) error, options ...HandleOption) {
-	w.HandleFunc(klass, func(ctx context.Context, job *Job) error {
+// Handle registers a function, with a [Worker] or a [WorkerGroup], for a klass whose data is
+// decoded into a T first. Data that does not fit fails the job in the group <klass>:data: a retry
+// would not mend it.
+func Handle[T any](w Registrar, klass string, work func(ctx context.Context, job *Job, data T) error, options ...HandleOption) {
+	w.Handle(klass, HandlerFunc(func(ctx context.Context, job *Job) error {
 		var data T
 		if err := job.Unmarshal(&data); err != nil {
 			return FailWith(job.Klass+":data", err)
 		}
 		return work(ctx, job, data)
-	}, options...)
+	}), options...)
+}
+
+// A Registrar takes handlers: a [Worker] or a [WorkerGroup].
+type Registrar interface {
+	Handle(klass string, handler Handler, options ...HandleOption)
 }
 
 // route is a handler and how its jobs are worked.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // listener is what a worker hears: that a job is ready for it, that a lock of its is gone,
@@ -14,8 +15,9 @@ import (
 type listener struct {
 	mu       sync.Mutex
 	events   *Events
-	relays   bool // it listens for jobs that wake nobody
-	appeared bool // a queue is new
+	since    time.Time // since when there are these events
+	relays   bool      // it listens for jobs that wake nobody
+	appeared bool      // a queue is new
 	queues   []string
 	quiet    map[string]bool // queues whose new jobs woke nobody
 	relay    chan struct{}
@@ -39,14 +41,15 @@ func (w *Worker) listen(ctx context.Context) {
 	for i := range channels {
 		channels[i] = w.client.runner.prefix + channels[i]
 	}
-	for attempt := 1; ; attempt++ {
+	for attempt := 1; ctx.Err() == nil; attempt++ {
 		events, err := w.client.subscribe(ctx, channels)
 		if err == nil {
+			attempt = 0
 			w.setEvents(events)
 			w.queueAppeared() // or jobs became ready, while nobody listened
 			w.hear(ctx, events)
 			_ = events.Close()
-			return
+			continue
 		}
 		if attempt == 1 && ctx.Err() == nil {
 			w.log.Warn("qless: the worker can't listen for events", "error", err)
@@ -60,7 +63,17 @@ func (w *Worker) listen(ctx context.Context) {
 func (w *Worker) setEvents(events *Events) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
-	w.listener.events = events
+	w.listener.events, w.listener.since, w.listener.relays = events, time.Now(), false
+}
+
+// subscribeAnew is called when the server says that it has no subscription of this worker, though
+// there was one before it was asked: on a cluster, that of a master which is one no more.
+func (w *Worker) subscribeAnew(asked time.Time) {
+	w.listener.mu.Lock()
+	defer w.listener.mu.Unlock()
+	if w.listener.events != nil && w.listener.since.Before(asked) {
+		w.listener.events.cancel()
+	}
 }
 
 // hear acts on events until there are no more.

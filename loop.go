@@ -83,6 +83,7 @@ type looper struct {
 	alarm       *time.Timer // when to ask again at the latest
 	failures    int         // exchanges that failed in a row
 	notBefore   time.Time   // no exchange before, after a failure
+	unheard     int         // reserves in a row that found the worker not listening
 	stranded    bool        // a reserve's answer was lost: it may have locked jobs
 }
 
@@ -277,7 +278,7 @@ func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
 			for _, reserved := range got.jobs {
 				w.begin(reserved, sent)
 			}
-			l.rest(got, asked)
+			l.rest(got, asked, sent)
 			return nil
 		}
 	}
@@ -290,7 +291,7 @@ func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
 
 // rest sets when to ask again: at once when there may be more, else at the time that the
 // server told, or when something wakes the worker.
-func (l *looper) rest(got reserved, asked int) {
+func (l *looper) rest(got reserved, asked int, sent time.Time) {
 	if asked == 0 {
 		l.alarm.Stop()
 		return
@@ -304,7 +305,14 @@ func (l *looper) rest(got reserved, asked int) {
 	if got.claim == "" {
 		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
 	}
-	l.w.needListeners(got.listeners)
+	if got.listeners < 0 {
+		l.w.subscribeAnew(sent)
+		l.unheard++
+		wait = min(wait, 50*time.Millisecond<<min(l.unheard, 16))
+	} else {
+		l.w.needListeners(got.listeners)
+		l.unheard = 0
+	}
 	l.alarm.Reset(wait)
 }
 

@@ -34,12 +34,25 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 			return nil, err
 		}
 	}
+	if err := checkJID("put", p.options.jid); err != nil {
+		return nil, err
+	}
 	if err := p.options.check("put"); err != nil {
 		return nil, err
 	}
 	var err error
 	p.data, err = encodeData("put", p.options.jid, data)
 	return p, err
+}
+
+// checkJID errors when the key of a job would be one that another job has for its lists.
+func checkJID(op, jid string) error {
+	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
+		if strings.HasSuffix(jid, suffix) {
+			return invalid(op, jid, "a jid can't end in %s", suffix)
+		}
+	}
+	return nil
 }
 
 // args returns the arguments of the commands put and requeue.
@@ -95,12 +108,16 @@ func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
 		}
 		puts[i], jids[i] = p, p.options.jid
 	}
+	var alone error // the jobs are put, but perhaps on the master alone
 	for from := 0; from < len(puts); from += putBatch {
-		if err := q.client.putMany(ctx, puts[from:min(from+putBatch, len(puts))]); err != nil {
+		err := q.client.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
+		if errors.Is(err, ErrNotReplicated) {
+			alone = err
+		} else if err != nil {
 			return jids[:from], err
 		}
 	}
-	return jids, nil
+	return jids, alone
 }
 
 // putMany puts jobs by one script, all or none.

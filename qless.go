@@ -29,7 +29,8 @@ type Client struct {
 	worker string
 	logger *slog.Logger
 
-	batcher *putBatcher // nil when each put goes by itself
+	batcher  *putBatcher // nil when each put goes by itself
+	replicas *replicas   // nil when puts don't wait for any
 }
 
 // An Option changes a client that is being made.
@@ -84,9 +85,20 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	if err := checkName("new", "worker name", c.worker); err != nil {
 		return nil, err
 	}
-	if _, isCluster := rdb.(*redis.ClusterClient); isCluster && !hasHashTag(c.runner.prefix) {
-		return nil, invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
-			"its keys would be spread over the cluster", c.runner.prefix)
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		if !hasHashTag(c.runner.prefix) {
+			return nil, invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
+				"its keys would be spread over the cluster", c.runner.prefix)
+		}
+		if cluster.Options().ReadOnly {
+			return nil, invalid("new", "", "the cluster client reads from replicas, where no worker can be woken")
+		}
+		c.runner.guard = c.runner.prefix + guardKey
+	}
+	if c.replicas != nil {
+		if err := c.replicas.check(rdb); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }
@@ -137,6 +149,9 @@ func (c *Client) Config() *Config { return &Config{client: c} }
 
 // run runs a command that may be about one job.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
+	if c.replicas != nil && putting[op] {
+		return c.runReplicated(ctx, op, jid, args...)
+	}
 	reply, err := c.runner.run(ctx, op, args...)
 	return reply, wrap(op, jid, err)
 }

@@ -88,7 +88,14 @@ type runner struct {
 	rdb    redis.UniversalClient
 	prefix string
 	clock  func() time.Time // nil for the server's
+	guard  string           // a second key, on a cluster
 }
+
+// guardKey is a key that never exists. A cluster that moves a slot from one master to another
+// has a part of its keys on each for a while. It sends scripts whose key is on neither to where the
+// slot goes, and there refuses those that name several keys unless it has all: so scripts wait until
+// all keys of the namespace are in one place again.
+const guardKey = "x:guard"
 
 // newCall makes the call of a command: by the script's digest, or with its whole text.
 func (r *runner) newCall(ctx context.Context, s *script, whole bool, args []any) *call {
@@ -96,13 +103,17 @@ func (r *runner) newCall(ctx context.Context, s *script, whole bool, args []any)
 	if r.clock != nil {
 		now = formatTime(r.clock())
 	}
-	line := make([]any, 0, 5+len(args))
+	line := make([]any, 0, 6+len(args))
 	if whole {
 		line = append(line, "eval", s.text)
 	} else {
 		line = append(line, "evalsha", s.sha)
 	}
-	line = append(line, 1, r.prefix, now)
+	if r.guard != "" {
+		line = append(line, 2, r.prefix, r.guard, now)
+	} else {
+		line = append(line, 1, r.prefix, now)
+	}
 	line = append(line, args...)
 	return &call{Cmd: redis.NewCmd(ctx, line...), script: s, once: !repeatable[s.name]}
 }
@@ -113,16 +124,24 @@ const sendAttempts = 4
 // run runs a command and returns the server's reply, nil for none. A server that does not
 // know the script is given its text.
 func (r *runner) run(ctx context.Context, name string, args ...any) (any, error) {
+	return r.runBy(ctx, r.rdb.Process, name, args...)
+}
+
+// runBy is run with another way to send a command.
+func (r *runner) runBy(ctx context.Context, send func(context.Context, redis.Cmder) error, name string, args ...any) (any, error) {
 	s := scriptOf(name)
 	for attempt := 1; ; attempt++ {
 		c := r.newCall(ctx, s, false, args)
-		err := r.rdb.Process(ctx, c)
+		err := send(ctx, c)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			c = r.newCall(ctx, s, true, args)
-			err = r.rdb.Process(ctx, c)
+			err = send(ctx, c)
 		}
 		if err == nil || errors.Is(err, redis.Nil) {
 			return c.Val(), nil
+		}
+		if cluster, ok := r.rdb.(*redis.ClusterClient); ok && neverRan(err) {
+			cluster.ReloadState(ctx) // another master may have the namespace by now
 		}
 		if attempt == sendAttempts || !neverRan(err) || !pause(ctx, attempt) {
 			return nil, err

@@ -15,7 +15,7 @@ local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
-if not data or not given.checked then
+if not given.checked then
   json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then

@@ -49,19 +49,18 @@ end
 -- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins. All that
 -- it may come to hold is named at once: a table that grows is dear.
 local function read_item(at)
-  local data = ARGV[at + 3]
-  if data ~= '' then
-    json('Finish', 'data', data)
-  end
   local item = {
     action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = data,
+    data = ARGV[at + 3],
     delay = 0,
     next = nil, depends = nil, group = nil, message = nil,
     priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
   }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
   read_details(item, first, last)

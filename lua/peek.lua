@@ -23,16 +23,16 @@ local out = {}
 
 -- Adds the jobs to out. Those that are gone are dropped from the key; how many are not.
 local function show(key, jids)
-  local before = #out
+  local dropped = 0
   for _, jid in ipairs(jids) do
     local job = find_job(jid)
     if job then
       out[#out + 1] = job
-    else
-      call('zrem', key, jid)
+    elseif may_write(key) then
+      dropped = dropped + call('zrem', key, jid)
     end
   end
-  return #out - before
+  return #jids - dropped
 end
 
 local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')

@@ -130,6 +130,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -157,6 +160,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -432,6 +438,9 @@ local function spawn_all(queue, due, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -513,6 +522,9 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
+  if not may_write(queue_key(queue, 'recur')) then
+    return
+  end
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -530,6 +542,9 @@ local function check_recurring(queue, limit)
   end
 end
 local function move_due(queue, due)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -538,6 +553,9 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -780,10 +798,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -854,6 +875,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -881,6 +905,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1094,7 +1121,7 @@ local function place(queue, item, waits, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
     return 'scheduled'
   end
-  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
   work[#work + 1] = jid
   return 'waiting'
 end
@@ -1166,11 +1193,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  if not data or not given.checked then
+  if not given.checked then
     json('Put', 'data', data)
   end
+  local delay = number('Put', 'delay', ARGV[at + 3])
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -1238,10 +1265,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -1320,6 +1350,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -1347,6 +1380,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1758,7 +1794,7 @@ local worker = required('Complete', 'worker', ARGV[3])
 local queue = required('Complete', 'queue', ARGV[4])
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
-if not data or not given.checked then
+if not given.checked then
   json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then
@@ -1960,6 +1996,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -1987,6 +2026,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2226,6 +2268,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -2253,6 +2298,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2851,10 +2899,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -2941,6 +2992,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -2968,6 +3022,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3512,19 +3569,18 @@ local function read_details(item, first, last)
   end
 end
 local function read_item(at)
-  local data = ARGV[at + 3]
-  if data ~= '' then
-    json('Finish', 'data', data)
-  end
   local item = {
     action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = data,
+    data = ARGV[at + 3],
     delay = 0,
     next = nil, depends = nil, group = nil, message = nil,
     priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
   }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
   read_details(item, first, last)
@@ -3606,6 +3662,9 @@ local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -3640,6 +3699,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3787,6 +3849,9 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -3795,6 +3860,9 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -3941,6 +4009,9 @@ local function finite(text, default)
   end
   return default
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -3968,6 +4039,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -4051,6 +4125,9 @@ local function is_tracked(jid)
   return call('zscore', prefix .. 'tracked', jid) and true or false
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -4085,6 +4162,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -4216,6 +4296,9 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -4319,6 +4402,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -4523,6 +4609,9 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
+  if not may_write(queue_key(queue, 'recur')) then
+    return
+  end
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -4548,6 +4637,9 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -4573,16 +4665,16 @@ local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 local out = {}
 local function show(key, jids)
-  local before = #out
+  local dropped = 0
   for _, jid in ipairs(jids) do
     local job = find_job(jid)
     if job then
       out[#out + 1] = job
-    else
-      call('zrem', key, jid)
+    elseif may_write(key) then
+      dropped = dropped + call('zrem', key, jid)
     end
   end
-  return #out - before
+  return #jids - dropped
 end
 local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
 show(locks, call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count))
@@ -4696,10 +4788,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -4808,6 +4903,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -4835,6 +4933,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -5048,7 +5149,7 @@ local function place(queue, item, waits, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
     return 'scheduled'
   end
-  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
   work[#work + 1] = jid
   return 'waiting'
 end
@@ -5120,11 +5221,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  if not data or not given.checked then
+  if not given.checked then
     json('Put', 'data', data)
   end
+  local delay = number('Put', 'delay', ARGV[at + 3])
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -5209,6 +5310,9 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -5217,6 +5321,9 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -5337,10 +5444,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -5696,10 +5806,13 @@ local function json(area, name, text)
   return value
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -5942,10 +6055,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -6016,6 +6132,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6043,6 +6162,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -6256,7 +6378,7 @@ local function place(queue, item, waits, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
     return 'scheduled'
   end
-  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
   work[#work + 1] = jid
   return 'waiting'
 end
@@ -6328,11 +6450,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  if not data or not given.checked then
+  if not given.checked then
     json('Put', 'data', data)
   end
+  local delay = number('Put', 'delay', ARGV[at + 3])
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -6456,6 +6578,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6483,6 +6608,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -6689,6 +6817,9 @@ local function spawn_all(queue, due, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6770,6 +6901,9 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
+  if not may_write(queue_key(queue, 'recur')) then
+    return
+  end
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -6787,6 +6921,9 @@ local function check_recurring(queue, limit)
   end
 end
 local function move_due(queue, due)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -6795,6 +6932,9 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -7153,7 +7293,8 @@ end
 local wait, claimed, listeners = 0, '', 0
 if #out < count then
   wait, claimed = become_idle()
-  listeners = call('pubsub', 'numsub', prefix .. 'x:listen')[2]
+  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  listeners = heard[4] > 0 and heard[2] or -1
 else
   become_busy()
   pass_on()
@@ -7256,10 +7397,13 @@ local function names(area, name, text)
   return list
 end
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end
@@ -7330,6 +7474,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -7357,6 +7504,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -7570,7 +7720,7 @@ local function place(queue, item, waits, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
     return 'scheduled'
   end
-  work[#work + 1] = work_score(now, item.priority)
+  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
   work[#work + 1] = jid
   return 'waiting'
 end
@@ -7642,11 +7792,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  if not data or not given.checked then
+  if not given.checked then
     json('Put', 'data', data)
   end
+  local delay = number('Put', 'delay', ARGV[at + 3])
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -7997,6 +8147,9 @@ local function finite(text, default)
   end
   return default
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -8024,6 +8177,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8130,6 +8286,9 @@ local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -8164,6 +8323,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8391,6 +8553,9 @@ local function record(jid, text, cap)
   end
 end
 local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
@@ -8408,6 +8573,9 @@ local function move_stage(key, stage)
   end
 end
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8618,19 +8786,29 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local far = exact(now + 8640000)
+local function forget(old)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local far = exact(now + 8640000)
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', worker_key(worker))
+    end
+    each_slice('zrem', prefix .. 'workers', old)
+  end
+end
 local function forget_old()
   local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
-  for _, worker in ipairs(old) do
-    call('del', worker_key(worker))
+  if #old > 0 then
+    forget(old)
   end
-  each_slice('zrem', prefix .. 'workers', old)
 end
 forget_old()
 local worker = ARGV[2]

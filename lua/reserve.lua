@@ -11,8 +11,8 @@
 --          count     may be 0: the worker has no room and is not idle any more
 -- Returns  an array: the cursor of the next call; how many seconds to wait at the most, as text,
 --          '0' when there may be more; the queue for whose next due job this worker waits, or
---          ''; when it is idle, how many clients listen for puts by other scripts; then an
---          array for each job:
+--          ''; when it is idle, how many clients listen for puts by other scripts, -1 when it does
+--          not listen itself; then an array for each job:
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
 --          spawned_from_jid, heartbeat
 -- Errors   Reserve()
@@ -284,7 +284,8 @@ end
 local wait, claimed, listeners = 0, '', 0
 if #out < count then
   wait, claimed = become_idle()
-  listeners = call('pubsub', 'numsub', prefix .. 'x:listen')[2]
+  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  listeners = heard[4] > 0 and heard[2] or -1
 else
   become_busy()
   pass_on()

@@ -14,13 +14,21 @@
 -- The end of time, for locks: 100 days from now.
 local far = exact(now + 8640000)
 
+local function forget(old) -- cold
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', worker_key(worker))
+    end
+    each_slice('zrem', prefix .. 'workers', old)
+  end
+end
+
 local function forget_old()
   local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
-  for _, worker in ipairs(old) do
-    call('del', worker_key(worker))
+  if #old > 0 then
+    forget(old)
   end
-  each_slice('zrem', prefix .. 'workers', old)
 end
 
 forget_old()

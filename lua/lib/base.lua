@@ -29,3 +29,9 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+
+-- Whether the script's user may write here. One who may only look sees what there is, and leaves
+-- it as it is. Servers before 7.0 can't tell: there the first write fails.
+local function may_write(key) -- cold
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end

@@ -81,10 +81,13 @@ end
 
 -- Options are pairs of arguments, from ARGV[first] to ARGV[last].
 local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
-  local given = {}
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
   end

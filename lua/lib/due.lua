@@ -63,6 +63,9 @@ local function spawn_due(queue, parent, due, limit)
 end
 
 local function spawn_all(queue, due, limit) -- cold
+  if not may_write(queue_key(queue, 'recur')) then
+    return
+  end
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -83,6 +86,9 @@ local function check_recurring(queue, limit)
 end
 
 local function move_due(queue, due) -- cold
+  if not may_write(queue_key(queue, 'scheduled')) then
+    return
+  end
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')

@@ -58,6 +58,9 @@ end
 -- Very old jobs keep their history in a field of the job: moves its text to the list.
 local function move_history(jid, text) -- cold
   local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)

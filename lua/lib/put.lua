@@ -64,7 +64,8 @@ local function place(queue, item, waits, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
     return 'scheduled'
   end
-  work[#work + 1] = work_score(now, item.priority)
+  -- The jobs of one call are a microsecond apart, to be popped in their order.
+  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
   work[#work + 1] = jid
   return 'waiting'
 end
@@ -146,11 +147,11 @@ local function read_put(at, first, last)
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
   local given = options('Put', first, last)
-  if not data or not given.checked then
+  if not given.checked then
     json('Put', 'data', data)
   end
+  local delay = number('Put', 'delay', ARGV[at + 3])
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,

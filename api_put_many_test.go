@@ -1,0 +1,161 @@
+package qless_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestPutManyPutsAsPutDoes(t *testing.T) {
+	e := newEnv(t)
+	got, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{
+		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags("t"), qless.Retries(1)}},
+		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
+		{Klass: "M", Options: []qless.PutOption{qless.DependsOn("a", "b"), qless.JID("c")}},
+		{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
+		{Klass: "O"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
+	require.Len(t, got[4], 32)
+
+	job := e.job("a")
+	require.Equal(t, `{ "n": 1 }`, string(job.Data))
+	require.Equal(t, []string{"t"}, job.Tags)
+	require.Equal(t, 1, job.Remaining)
+	require.Equal(t, []string{"put"}, whats(job.History))
+	require.Equal(t, qless.StateScheduled, e.job("b").State)
+	require.Equal(t, qless.StateDepends, e.job("c").State)
+	require.ElementsMatch(t, []string{"a", "b"}, e.job("c").Dependencies)
+	require.Equal(t, []string{"d", "a", got[4]}, jids(e.pops("q", 5)))
+	require.Equal(t, qless.QueueCounts{Name: "q", Running: 3, Scheduled: 1, Depends: 1}, e.counts("q"))
+}
+
+func TestManyJobsKeepTheirOrder(t *testing.T) {
+	e := newEnv(t)
+	q := e.client(e.rdb, qless.WithClock(nil)).Queue("q")
+	jobs := make([]qless.NewJob, 2500)
+	for i := range jobs {
+		jobs[i].Klass = "K"
+	}
+	put, err := q.PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	last, err := q.Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	popped, err := q.Pop(t.Context(), 3000)
+	require.NoError(t, err)
+	require.Equal(t, append(put, last), jids(popped))
+
+	put, err = q.PutMany(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, put)
+}
+
+func TestPutManyIsAllOrNothing(t *testing.T) {
+	e := newEnv(t)
+	good := qless.NewJob{Klass: "K"}
+	named := qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	e.unchanged(func() {
+		for _, bad := range []qless.NewJob{
+			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, named,
+			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn("x")}},
+		} {
+			jids, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{good, named, bad, good})
+			requireCode(t, qless.ErrInvalid, err)
+			require.Empty(t, jids)
+		}
+		_, err := e.Queue("").PutMany(t.Context(), []qless.NewJob{good})
+		requireCode(t, qless.ErrInvalid, err)
+	})
+}
+
+func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
+	e, proxy, client := proxied(t)
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("put.many")).Err())
+	jobs := make([]qless.NewJob, 2500)
+	for i := range jobs {
+		jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+	}
+	proxy.CutAfterRequest("$4\r\n1500\r\n")
+	put, err := client.Queue("q").PutMany(t.Context(), jobs)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, put, 1000)
+	require.Equal(t, 1000, e.counts("q").Waiting)
+}
+
+func TestBatchedPutsOfManyGoroutines(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			queue, jid := fmt.Sprint("q", i%3), fmt.Sprint(i)
+			got, err := client.Queue(queue).Put(t.Context(), "K", i, qless.JID(jid))
+			if err != nil || got != jid {
+				t.Errorf("put of %s: %s, %v", jid, got, err)
+			}
+		})
+	}
+	all.Wait()
+	for i := range 200 {
+		job := e.job(fmt.Sprint(i))
+		require.Equal(t, fmt.Sprint(i), string(job.Data))
+		require.Equal(t, fmt.Sprint("q", i%3), job.Queue)
+		require.Equal(t, []string{"put"}, whats(job.History))
+	}
+	require.Equal(t, 67, e.counts("q0").Waiting)
+}
+
+func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, e.job("j").History, 50)
+	require.Equal(t, 1, e.counts("q").Waiting)
+}
+
+func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			retries := i % 2 * -1
+			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(i)), qless.Retries(retries))
+			if (err != nil) != (retries < 0) {
+				t.Errorf("put of %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 30, e.counts("q").Waiting)
+}
+
+func TestABatchedPutEndsWithItsContext(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := client.Queue("q").Put(ctx, "K", nil)
+	if err != nil {
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+}

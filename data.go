@@ -1,0 +1,81 @@
+package qless
+
+import (
+	"encoding/json"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// encodeData returns a job's data as JSON: a [json.RawMessage] as it is, byte for byte,
+// anything else marshalled once. No data is an empty object, which is what the clients of
+// other languages expect.
+func encodeData(op, jid string, data any) (string, error) {
+	var raw []byte
+	switch v := data.(type) {
+	case nil:
+		return "{}", nil
+	case json.RawMessage:
+		raw = v
+		if !json.Valid(raw) {
+			return "", invalid(op, jid, "the data is not JSON: %.100q", raw)
+		}
+	default:
+		var err error
+		if raw, err = json.Marshal(data); err != nil {
+			return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Message: "the data can't be JSON: " + err.Error(), Err: err}
+		}
+	}
+	if problem := unreadable(raw); problem != "" {
+		return "", invalid(op, jid, "the data %s", problem)
+	}
+	return string(raw), nil
+}
+
+// maxDepth is how deeply the JSON that Lua reads may be nested.
+const maxDepth = 1000
+
+// unreadable tells what the scripts, or the scripts of other clients, could not read in
+// valid JSON; empty when they can read it. What is told here need not be looked for on the
+// server.
+func unreadable(raw []byte) string {
+	if !utf8.Valid(raw) {
+		return "is not UTF-8"
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			if raw[i+1] == 'u' && utf16.IsSurrogate(escaped(raw[i:])) {
+				if i+12 > len(raw) || utf16.DecodeRune(escaped(raw[i:]), escaped(raw[i+6:])) == utf8.RuneError {
+					return "has half of a surrogate pair"
+				}
+				i += 6
+			}
+			i++
+		case inString:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return "is nested more than " + strconv.Itoa(maxDepth) + " deep"
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return ""
+}
+
+// escaped returns the character of an escape such as \u00e9 at the beginning of text; 0 when
+// there is none.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
+}

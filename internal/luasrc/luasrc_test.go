@@ -1,0 +1,239 @@
+package luasrc_test
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// real are the sources of this module.
+var real = os.DirFS("../../lua")
+
+// tree makes sources of texts by file name.
+func tree(files map[string]string) fs.FS {
+	sources := fstest.MapFS{}
+	for name, text := range files {
+		sources[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return sources
+}
+
+func flatten(t *testing.T, sources fs.FS, command string) string {
+	t.Helper()
+	text, err := luasrc.Flatten(sources, command)
+	require.NoError(t, err)
+	return text
+}
+
+// compact drops empty lines.
+func compact(text string) string {
+	return regexp.MustCompile(`\n+`).ReplaceAllString(text, "\n")
+}
+
+func TestPiecesAreTakenInOnceBeforeWhatNeedsThem(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua":     "-- a: does it.\n-- More.\n\n-- @include \"lib/y.lua\"\n-- @include \"lib/x.lua\"\n\n-- A comment.\nreturn x(y())\n",
+		"lib/x.lua": "-- x.\n\nlocal x_value = 1\n\nlocal function x(n)\n  -- Inside.\n  return n + x_value\nend\n",
+		"lib/y.lua": "-- y.\n\n-- @include \"lib/x.lua\"\n\nlocal function y()\n  return x(2)\nend\n",
+	})
+	require.Equal(t, `-- a: does it.
+-- More.
+local x_value = 1
+local function x(n)
+  return n + x_value
+end
+local function y()
+  return x(2)
+end
+return x(y())
+`, compact(flatten(t, sources, "a")))
+}
+
+func TestPiecesThatIncludeOneAnotherAreTakenInOnce(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua":     "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn x()\n",
+		"lib/x.lua": "-- x.\n\n-- @include \"lib/y.lua\"\n\nlocal function x()\n  return 1\nend\n",
+		"lib/y.lua": "-- y.\n\n-- @include \"lib/x.lua\"\n\nlocal y = 2\n",
+	})
+	require.Equal(t, "-- a.\nlocal y = 2\nlocal function x()\n  return 1\nend\nreturn x()\n", compact(flatten(t, sources, "a")))
+}
+
+func TestFunctionsThatAreNotUsedAreLeftOut(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua": "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn used('unused and other')\n",
+		"lib/x.lua": `-- x.
+
+local function deep(n)
+  return n
+end
+
+local function unused()
+  return only_for_unused()
+end
+
+local function used(n)
+  return deep(n)
+end
+
+local function other()
+  return used(1)
+end
+`,
+	})
+	text := flatten(t, sources, "a")
+	require.Contains(t, text, "local function deep(n)")
+	require.Contains(t, text, "local function used(n)")
+	require.NotContains(t, text, "local function unused")
+	require.NotContains(t, text, "local function other")
+}
+
+func TestWhatOnlyAColdFunctionNeedsIsInsideOfIt(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua": "-- a.\n\n-- @include \"lib/x.lua\"\n\nshared()\nif redis then\n  seldom(1)\nend\n",
+		"lib/x.lua": `-- x.
+
+local function shared()
+  return 1
+end
+
+local function own(n)
+  return n
+end
+
+local function colder() -- cold
+  return own(2)
+end
+
+local function seldom(n) -- cold
+  return own(n) + shared() + colder()
+end
+`,
+	})
+	require.Equal(t, `-- a.
+local function shared()
+  return 1
+end
+local function seldom(n)
+local function own(n)
+  return n
+end
+local function colder()
+  return own(2)
+end
+  return own(n) + shared() + colder()
+end
+shared()
+if redis then
+  seldom(1)
+end
+`, compact(flatten(t, sources, "a")))
+}
+
+func TestWhatIsMissingIsAnError(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua":     "-- a.\n\n-- @include \"lib/gone.lua\"\n\nreturn 1\n",
+		"b.lua":     "-- b.\n\n-- @include \"lib/x.lua\"\n\nreturn 1\n",
+		"lib/x.lua": "-- x.\n\n-- @include \"lib/gone.lua\"\n\nlocal x = 1\n",
+	})
+	for _, command := range []string{"a", "b", "unknown"} {
+		_, err := luasrc.Flatten(sources, command)
+		require.ErrorIs(t, err, fs.ErrNotExist, command)
+	}
+	_, err := luasrc.DropIn(sources)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestCommandsAreTheFilesInOrder(t *testing.T) {
+	commands, err := luasrc.Commands(tree(map[string]string{
+		"put.lua": "", "a.b.lua": "", "qless.lua": "", "lib/x.lua": "", "readme.md": "",
+	}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"a.b", "put"}, commands)
+}
+
+func TestTheDropInIsUpToDate(t *testing.T) {
+	want, err := luasrc.DropIn(real)
+	require.NoError(t, err)
+	got, err := fs.ReadFile(real, luasrc.DropInName)
+	require.NoError(t, err)
+	require.True(t, want == string(got), "run go generate")
+}
+
+func TestTheDropInHasEveryCommand(t *testing.T) {
+	commands, err := luasrc.Commands(real)
+	require.NoError(t, err)
+	text, err := luasrc.DropIn(real)
+	require.NoError(t, err)
+	for _, command := range commands {
+		require.Equal(t, 1, strings.Count(text, "if command == '"+command+"' then\n"), command)
+	}
+	require.True(t, strings.HasPrefix(text, "-- Code generated"))
+}
+
+func TestServersLoadEveryScript(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	commands, err := luasrc.Commands(real)
+	require.NoError(t, err)
+	require.Greater(t, len(commands), 30)
+	for _, command := range commands {
+		require.NoError(t, rdb.ScriptLoad(t.Context(), flatten(t, real, command)).Err(), command)
+	}
+	text, err := luasrc.DropIn(real)
+	require.NoError(t, err)
+	require.NoError(t, rdb.ScriptLoad(t.Context(), text).Err())
+}
+
+var functionName = regexp.MustCompile(`(?m)^local function (\w+)\(`)
+
+// Pieces meet in one script, so that a name can mean one thing only.
+func TestNoTwoFunctionsHaveOneName(t *testing.T) {
+	pieces, err := fs.Glob(real, "lib/*.lua")
+	require.NoError(t, err)
+	where := map[string]string{}
+	for _, file := range pieces {
+		for _, name := range functions(t, file) {
+			require.NotContains(t, where, name, file)
+			where[name] = file
+		}
+	}
+	commands, err := fs.Glob(real, "*.lua")
+	require.NoError(t, err)
+	for _, file := range commands {
+		if file == luasrc.DropInName {
+			continue
+		}
+		for _, name := range functions(t, file) {
+			require.NotContains(t, where, name, file)
+		}
+	}
+}
+
+func functions(t *testing.T, file string) []string {
+	text, err := fs.ReadFile(real, file)
+	require.NoError(t, err)
+	var names []string
+	for _, m := range functionName.FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+func TestEveryCommandHasItsHeader(t *testing.T) {
+	commands, err := luasrc.Commands(real)
+	require.NoError(t, err)
+	for _, command := range commands {
+		text := flatten(t, real, command)
+		require.True(t, strings.HasPrefix(text, "-- "+command+": "), command)
+		for _, part := range []string{"-- KEYS[1]  ", "-- ARGV     NOW", "-- Returns  ", "-- Errors   ", "-- Cost     "} {
+			require.Contains(t, text, "\n"+part, command)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package qless
+
+import "time"
+
+// What the tests of the worker need from its inside.
+
+// Due returns the times at which a schedule puts jobs, after last and not after now, and the
+// next time after now.
+func (s *Schedule) Due(last, now time.Time) ([]time.Time, time.Time) { return s.due(last, now) }
+
+// Err returns what is wrong with a schedule.
+func (s *Schedule) Err() error { return s.err }
+
+// ResolveQueues returns what patterns match among the known queues.
+func ResolveQueues(patterns, known []string) []string {
+	r := reservation{patterns: patterns}
+	r.resolve(known)
+	return r.queues
+}

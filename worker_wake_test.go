@@ -1,0 +1,298 @@
+package qless_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// The workers of these tests ask again after an hour, unless something wakes them.
+
+// idleWorker starts a worker of queue q that completes everything, and waits until it is idle.
+func (e *env) idleWorker(queues ...string) *testWorker {
+	e.t.Helper()
+	w := e.worker(qless.WorkerConfig{Queues: queues})
+	w.HandleFunc("*", nothing)
+	return w.start()
+}
+
+func TestAnIdleWorkerWakesForAPut(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	for range 20 {
+		require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	}
+}
+
+func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	before := time.Now()
+	require.Equal(t, "complete", w.outcome(e.put("q", qless.Delay(200*time.Millisecond))).action)
+	require.GreaterOrEqual(t, time.Since(before), 200*time.Millisecond)
+
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"), qless.Offset(200*time.Millisecond))
+	require.NoError(t, err)
+	require.Equal(t, "complete", w.outcome("r-1").action)
+	require.Equal(t, "complete", w.outcome("r-2").action)
+}
+
+func TestAnIdleWorkerWakesForALongDelayThatWasThereBefore(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
+	w := e.idleWorker()
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+func TestAnIdleWorkerWakesForTheLockOfADeadOne(t *testing.T) {
+	for _, grace := range []string{"0", "0.2"} {
+		e := newLiveEnv(t)
+		e.set(qless.ConfigGracePeriod, grace)
+		e.set(qless.ConfigHeartbeat, "0.3")
+		jid := e.put("q")
+		e.pop("q")
+		w := e.idleWorker()
+		require.Equal(t, "complete", w.outcome(jid).action)
+		require.Equal(t, 4, e.job(jid).Retries-1)
+	}
+}
+
+func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	jid := e.put("q")
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	e.put("other", qless.JID("first"))
+	e.put("q", qless.JID("dependent"), qless.DependsOn("first"))
+	e.put("other", qless.JID("advanced"))
+	e.put("other", qless.JID("failed"))
+	jobs := e.pops("other", 3)
+	require.Len(t, jobs, 3)
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	require.Equal(t, "complete", w.outcome("dependent").action)
+	require.NoError(t, jobs[1].Complete(t.Context(), qless.NextQueue("q")))
+	require.Equal(t, "complete", w.outcome("advanced").action)
+	require.NoError(t, jobs[2].Fail(t.Context(), "g", "m"))
+	moved, err := e.Queue("q").Unfail(t.Context(), "g", 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, moved)
+	require.Equal(t, "complete", w.outcome("failed").action)
+}
+
+// foreignPut does what the scripts of other clients do: they wake nobody, but tell the log.
+const foreignPut = `
+redis.call('publish', 'ql:log', cjson.encode({jid = ARGV[1], event = 'put', queue = 'q'}))
+redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{}', 'priority', 0, 'tags', '[]',
+  'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
+redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
+
+func (e *env) foreignPut(jid string) {
+	e.t.Helper()
+	err := e.rdb.Eval(e.t.Context(), foreignPut, nil, jid, time.Now().Unix()).Err()
+	require.ErrorIs(e.t, err, redis.Nil)
+}
+
+func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	w.relays(time.Time{})
+	for i := range 10 {
+		jid := fmt.Sprint("j", i)
+		e.foreignPut(jid)
+		require.Equal(t, "complete", w.outcome(jid).action)
+	}
+}
+
+func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.Delay(10*time.Minute))
+	w := e.idleWorker()
+	w.relays(time.Time{})
+	e.foreignPut("j")
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+func TestOneWorkerHearsOtherClientsForAll(t *testing.T) {
+	e := newLiveEnv(t)
+	relay := e.idleWorker("other")
+	relay.relays(time.Time{})
+	w := e.idleWorker()
+	e.foreignPut("j1")
+	require.Equal(t, "complete", w.outcome("j1").action)
+	require.Equal(t, int64(1), e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+
+	before := time.Now()
+	relay.stop()
+	w.relays(before)
+	e.foreignPut("j2")
+	require.Equal(t, "complete", w.outcome("j2").action)
+}
+
+func TestAPutWakesOneOfManyWorkers(t *testing.T) {
+	const workers, puts = 50, 20
+	e := newLiveEnv(t)
+	done := make(chan string, puts)
+	var all []*testWorker
+	for range workers {
+		w := e.worker(qless.WorkerConfig{Concurrency: 1})
+		w.HandleFunc("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
+		all = append(all, w.start())
+	}
+	reserves := func() int {
+		sum := 0
+		for _, w := range all {
+			sum += w.count(of("reserve"))
+		}
+		return sum
+	}
+	before := reserves()
+	for range puts {
+		jid := e.put("q")
+		require.Equal(t, jid, soon(t, "a job", done))
+	}
+	// Each job makes its worker ask twice; some may still ask for having begun to listen.
+	require.Less(t, reserves()-before, puts*2+workers)
+}
+
+func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
+	first, last := w.idle(4), w.idle(8)
+	require.GreaterOrEqual(t, last.at.Sub(first.at), 4*180*time.Millisecond-10*time.Millisecond)
+	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" }))
+}
+
+func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one, two := e.idleWorker(), e.idleWorker()
+	one.Pause()
+	one.await(t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+	require.True(t, one.Stats().Paused)
+	for range 3 {
+		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+	}
+	one.Resume()
+	two.Pause()
+	require.Equal(t, "complete", one.outcome(e.put("q")).action)
+}
+
+func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one := e.worker(qless.WorkerConfig{Concurrency: 1})
+	handler, running, end := hold()
+	one.Handle("K", handler)
+	one.start()
+	first := e.put("q")
+	soon(t, "a job", running)
+	two := e.idleWorker()
+	for range 3 {
+		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+	}
+	end <- nil
+	require.Equal(t, "complete", one.outcome(first).action)
+}
+
+func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one := e.idleWorker()
+	two := e.idleWorker()
+	e.put("q", qless.JID("j"), qless.Delay(500*time.Millisecond))
+	claimed := func(c tapped) bool { return c.idle && c.reply.([]any)[2] == "q" }
+	until(t, "one of them waits", func() bool { return one.count(claimed)+two.count(claimed) > 0 })
+	if one.count(claimed) == 0 {
+		one, two = two, one
+	}
+	one.stop()
+	require.Equal(t, "complete", two.outcome("j").action)
+}
+
+func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := redistest.NewProxy(t, e.server.Addr())
+	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	dead.HandleFunc("K", nothing)
+	dead.start()
+	w := e.idleWorker()
+	dead.offline.Store(true)
+	proxy.CutAll()
+	e.awaitNoSubscribers(dead.Name())
+	jid := e.put("q")
+	before := time.Now()
+	// Nobody listens to the log until the other worker notices: it may be found by its next poll
+	// only, unless it listens itself.
+	if e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
+		_, err := e.Run(t.Context(), "wake", "", "q")
+		require.NoError(t, err)
+	}
+	require.Equal(t, "complete", w.outcome(jid).action)
+	require.Less(t, time.Since(before), patience)
+
+	dead.offline.Store(false)
+	w.stop()
+	dead.idle(dead.count(func(c tapped) bool { return c.idle }) + 1)
+	require.Equal(t, "complete", dead.outcome(e.put("q")).action, "it listens again")
+}
+
+func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set("q-max-concurrency", 1)
+	one := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	one.Handle("K", handler)
+	one.start()
+	first := e.put("q")
+	soon(t, "a job", running)
+	two := e.idleWorker()
+	second := e.put("q")
+	one.Pause()
+	one.await(t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+	require.Equal(t, qless.StateWaiting, e.job(second).State)
+	end <- nil
+	require.Equal(t, "complete", one.outcome(first).action)
+	require.Equal(t, "complete", two.outcome(second).action)
+}
+
+func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
+	const limit, jobs = 3, 60
+	e := newLiveEnv(t)
+	e.set("q-max-concurrency", limit)
+	var now, most atomic.Int32
+	done := make(chan bool, jobs)
+	for range 3 {
+		w := e.worker(qless.WorkerConfig{Concurrency: 4})
+		w.HandleFunc("K", func(context.Context, *qless.Job) error {
+			for n := now.Add(1); ; {
+				m := most.Load()
+				if n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			now.Add(-1)
+			done <- true
+			return nil
+		})
+		w.start()
+	}
+	for range jobs {
+		e.put("q")
+	}
+	for range jobs {
+		soon(t, "a job", done)
+	}
+	require.LessOrEqual(t, most.Load(), int32(limit))
+}
