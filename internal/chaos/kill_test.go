@@ -1,0 +1,41 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Killed processes do not live on while their locks end, so that no grace period is needed.
+func TestKilledWorkers(t *testing.T) {
+	const kills = 25
+	a := newArena(t, plan{jobs: 20_000, work: 20 * time.Millisecond, concurrency: 10, shutdown: 5 * time.Second})
+	a.begin(a.server.Addr())
+	a.disturb(kills, func(int) { a.replaceAny(a.kill) })
+	cost := a.verify()
+	// A killed process holds no more jobs than it runs, is about to run, or has just ended.
+	assert.LessOrEqual(t, cost.timedOut, kills*3*a.concurrency, "locks that ended")
+	assert.Positive(t, cost.timedOut, "locks that ended")
+}
+
+// Stopped processes finish what they run, or give it back, and nothing is lost.
+func TestTerminatedWorkers(t *testing.T) {
+	a := newArena(t, plan{jobs: 5_000, work: 60 * time.Millisecond, concurrency: 10, shutdown: 200 * time.Millisecond})
+	a.begin(a.server.Addr())
+	a.disturb(25, func(int) { a.replaceAny(a.terminate) })
+	cost := a.verify()
+	assert.Zero(t, cost.timedOut, "locks that ended")
+	assert.Greater(t, cost.popped, a.jobs, "long jobs are given back and popped again")
+}
+
+// A process that was stopped for longer than its locks last can't know that it lost them. What
+// it then says of the jobs has no effect.
+func TestHaltedWorkers(t *testing.T) {
+	a := newArena(t, plan{jobs: 3_000, work: 60 * time.Millisecond, concurrency: 10, grace: time.Second, shutdown: 5 * time.Second})
+	a.begin(a.server.Addr())
+	a.disturb(6, func(i int) {
+		a.halt(a.processes[a.random.IntN(processes)], func() { a.elapse(a.lapse(i)) })
+	})
+	a.verify()
+}

@@ -1,0 +1,129 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// record is a line that a worker process prints.
+type record struct {
+	Kind    kind   `json:"k"`
+	Worker  string `json:"w"`
+	At      int64  `json:"t"`           // when, in nanoseconds since 1970
+	Run     int64  `json:"r,omitempty"` // which run of its process
+	JID     string `json:"j,omitempty"`
+	Attempt int    `json:"a,omitempty"` // the job's, as the worker was told
+	Live    bool   `json:"l,omitempty"` // a run returned while its context lasted
+	Holder  string `json:"h,omitempty"` // who the server says has the job
+}
+
+type kind string
+
+const (
+	ready    kind = "ready"    // the worker has started
+	started  kind = "started"  // a run began
+	canceled kind = "canceled" // its context ended
+	returned kind = "returned" // it returned
+	foreign  kind = "foreign"  // while its context lasted, the server named another holder
+)
+
+// as returns a record of what happens now to the same run.
+func (r record) as(k kind) record {
+	r.Kind, r.At = k, time.Now().UnixNano()
+	return r
+}
+
+// lateness is how much later than it happened the end of a context may be told: that is done
+// by a goroutine of its own. Whether a run returned live is known exactly.
+const lateness = 100 * time.Millisecond
+
+// life is one run of a handler, as its records tell.
+type life struct {
+	record       // of its start
+	until  int64 // when it ceased to be live
+	sure   bool  // it returned live, so that until is exact
+}
+
+func (l *life) String() string {
+	return fmt.Sprintf("%s run %d, attempt %d, from %d to %d (returned live: %v)",
+		l.Worker, l.Run, l.Attempt, l.At, l.until, l.sure)
+}
+
+// ends tells when each worker's process was not live, for a time or for good.
+type ends map[string][]span
+
+type span struct{ from, to int64 }
+
+// after returns when the process of a worker first ceased to be live after a time.
+func (e ends) after(worker string, at int64) int64 {
+	first := int64(math.MaxInt64)
+	for _, end := range e[worker] {
+		if end.to >= at {
+			first = min(first, max(end.from, at))
+		}
+	}
+	return first
+}
+
+// lives returns the runs of each job, by their start.
+func lives(records []record, ends ends) map[string][]*life {
+	type id struct {
+		worker string
+		run    int64
+	}
+	byRun, byJob := map[id]*life{}, map[string][]*life{}
+	for _, r := range records {
+		switch r.Kind {
+		case started:
+			l := &life{record: r, until: ends.after(r.Worker, r.At)}
+			byRun[id{r.Worker, r.Run}] = l
+			byJob[r.JID] = append(byJob[r.JID], l)
+		case canceled:
+			l := byRun[id{r.Worker, r.Run}]
+			l.until = min(l.until, r.At)
+		case returned:
+			l := byRun[id{r.Worker, r.Run}]
+			l.sure = r.Live && r.At < l.until
+			l.until = min(l.until, r.At)
+		}
+	}
+	for _, runs := range byJob {
+		slices.SortFunc(runs, func(a, b *life) int { return int(a.At - b.At) })
+	}
+	return byJob
+}
+
+// overlaps tells of each run that started while another one of its job was live.
+func overlaps(byJob map[string][]*life) []string {
+	var found []string
+	for jid, runs := range byJob {
+		for i, later := range runs {
+			for _, earlier := range runs[:i] {
+				live := earlier.until - later.At
+				if live > int64(lateness) || live > 0 && earlier.sure {
+					found = append(found, fmt.Sprintf("job %s: %v overlaps %v by %v", jid, earlier, later, time.Duration(live)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// foreigners tells of each run that was live while the server named another holder.
+func foreigners(records []record, ends ends) []string {
+	start := map[string]int64{}
+	var found []string
+	for _, r := range records {
+		run := fmt.Sprint(r.Worker, " ", r.Run)
+		if r.Kind == started {
+			start[run] = r.At
+		}
+		if r.Kind == foreign && r.At < ends.after(r.Worker, start[run]) {
+			found = append(found, fmt.Sprintf("job %s: %s run %d, attempt %d is live, but the holder is %s",
+				r.JID, r.Worker, r.Run, r.Attempt, r.Holder))
+		}
+	}
+	return found
+}

@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// valve stands between a worker process and the server. While it is shut, connections stay
+// open, new ones are accepted, and nothing passes.
+type valve struct {
+	listener net.Listener
+	target   string
+	shut     sync.RWMutex // held for writing while the valve is shut
+	carriers sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	conns  []net.Conn
+}
+
+func newValve(t *testing.T, target string) *valve {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	v := &valve{listener: listener, target: target}
+	v.carriers.Go(v.accept)
+	t.Cleanup(v.close)
+	return v
+}
+
+func (v *valve) addr() string { return v.listener.Addr().String() }
+
+func (v *valve) accept() {
+	for {
+		client, err := v.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", v.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if !v.keep(client, server) {
+			return
+		}
+		v.carriers.Go(func() { v.carry(client, server) })
+		v.carriers.Go(func() { v.carry(server, client) })
+	}
+}
+
+// keep notes connections to be closed in the end; it closes them when that has come.
+func (v *valve) keep(conns ...net.Conn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.conns = append(v.conns, conns...)
+	if v.closed {
+		closeAll(conns)
+	}
+	return !v.closed
+}
+
+// carry passes on what one side says, as long as both sides are there.
+func (v *valve) carry(from, to net.Conn) {
+	defer closeAll([]net.Conn{from, to})
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !v.pass(to, buffer[:n]) || err != nil {
+			return
+		}
+	}
+}
+
+func (v *valve) pass(to net.Conn, data []byte) bool {
+	v.shut.RLock()
+	defer v.shut.RUnlock()
+	_, err := to.Write(data)
+	return err == nil
+}
+
+// block shuts the valve while something is done.
+func (v *valve) block(do func()) {
+	v.shut.Lock()
+	defer v.shut.Unlock()
+	do()
+}
+
+func (v *valve) close() {
+	v.mu.Lock()
+	v.closed = true
+	closeAll(v.conns)
+	v.mu.Unlock()
+	_ = v.listener.Close()
+	v.carriers.Wait()
+}
+
+func closeAll(conns []net.Conn) {
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+}
