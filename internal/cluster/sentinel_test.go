@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// A master is killed while jobs are put and worked. Jobs that its replica had acknowledged are
+// completed under the new master.
+func TestSentinelsReplaceAKilledMaster(t *testing.T) {
+	g := startGuarded(t)
+	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k.await(500)
+	g.master.Kill()
+	killed := time.Now()
+	g.promoted()
+	promoted := time.Now()
+	k.await(1)
+	t.Logf("the replica took over after %v, and work went on %v later",
+		promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	k.await(3)
+	k.done()
+}
+
+func TestSentinelsReplaceAMasterOnRequest(t *testing.T) {
+	g := startGuarded(t)
+	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k.await(500)
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: g.sentinels[0]})
+	defer func() { _ = sentinel.Close() }()
+	require.NoError(t, sentinel.Failover(t.Context(), masterName).Err())
+	g.promoted()
+	k.await(500)
+	k.done()
+}
+
+func TestWorkersAreWokenAfterSentinelsFailedOver(t *testing.T) {
+	g := startGuarded(t)
+	ql := client(t, g.client(), "ql:")
+	w, worked := startWorker(t, ql, 2*time.Second)
+	wakes(t, ql, g.master.Client(t), w, worked)
+	g.master.Kill()
+	g.promoted()
+	wakes(t, ql, g.replica.Client(t), w, worked)
+}

@@ -1,0 +1,67 @@
+package security
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/luasrc"
+)
+
+const root = "../.."
+
+// called finds the commands that a script calls: by call, or by a helper that is given the name.
+var called = regexp.MustCompile(`\b(?:call|pcall|each_slice|each_pair)\('([a-z]+)'(?:, '(numsub)')?`)
+
+// commandsOf returns the commands that some scripts may call, as rules name them.
+func commandsOf(t testing.TB, scripts ...string) []string {
+	t.Helper()
+	found := map[string]bool{}
+	for _, script := range scripts {
+		text, err := luasrc.Flatten(os.DirFS(filepath.Join(root, "lua")), script)
+		require.NoError(t, err)
+		for _, match := range called.FindAllStringSubmatch(text, -1) {
+			name := match[1]
+			if match[2] != "" {
+				name += "|" + match[2]
+			}
+			found[name] = true
+		}
+	}
+	var names []string
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// forbidden finds commands whose cost has no bound, or that reach beyond a namespace.
+var forbidden = regexp.MustCompile(`(?i)(call\(|pcall\(|NewCmd\(ctx, |\.Do\(ctx, )["'](keys|scan|sscan|hscan|zscan|flushall|` +
+	`flushdb|swapdb|sort|randomkey|debug|config|shutdown|save|bgsave|monitor|eval)["']|` +
+	`\.(Keys|Scan|SScan|HScan|ZScan|FlushAll|FlushDB|Sort|RandomKey|ConfigSet|Monitor)\(ctx`)
+
+func TestNoSourceUsesAForbiddenCommand(t *testing.T) {
+	require.Regexp(t, forbidden, `redis.call('keys', '*')`)
+	require.Regexp(t, forbidden, `c.rdb.FlushAll(ctx)`)
+	var looked int
+	for _, pattern := range []string{"*.go", "lua/*.lua", "lua/lib/*.lua", "qlesstest/*.go"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NotRegexp(t, forbidden, string(text), path)
+			looked++
+		}
+	}
+	require.Greater(t, looked, 60)
+}

@@ -1,0 +1,102 @@
+package tour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// Worker runs a worker through all that it asks a server for: reservations with patterns, every
+// outcome, renewals, a schedule, wake-ups, a lock of another worker that has ended. Other makes the
+// jobs; it may be the same client.
+func Worker(t testing.TB, c, other *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	const lock = 500 * time.Millisecond // a busy machine may lose it: the job is worked again then
+	require.NoError(t, other.Config().Set(ctx, "work-a-heartbeat", lock))
+	require.NoError(t, other.Config().Set(ctx, "work-a-max-concurrency", 50))
+	require.NoError(t, other.Config().Set(ctx, qless.ConfigGracePeriod, 0))
+	queue := other.Queue("work-a")
+	_, err := queue.Put(ctx, "Lost", nil)
+	require.NoError(t, err)
+	lost, err := queue.Pop(ctx, 1)
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+
+	w := qless.NewWorker(c, qless.WorkerConfig{
+		Queues: []string{"work-*"}, Order: qless.RoundRobin, PollInterval: time.Hour,
+		Backoff:   func(*qless.Job, int, error) time.Duration { return 0 },
+		Schedules: []*qless.Schedule{qless.NewSchedule("tick", "@every 1s", "work-b", "Tick", nil)},
+	})
+	done := make(chan string, 1000)
+	w.HandleFunc("*", func(ctx context.Context, job *qless.Job) error {
+		err := outcome(ctx, job, w, lock)
+		done <- job.Klass
+		return err
+	})
+	require.NoError(t, w.Start(context.Background()))
+	defer func() { require.NoError(t, w.Stop(context.Background())) }()
+	klasses := []string{
+		"Complete", "Next", "Retry", "Fail", "Snooze", "Slow", "Itself", "Data",
+	}
+	for _, klass := range klasses {
+		_, err := queue.Put(ctx, klass, nil, qless.Tags("a"), qless.Retries(0))
+		require.NoError(t, err)
+	}
+	wanted := map[string]bool{"Lost": true, "Tick": true}
+	for _, klass := range klasses {
+		wanted[klass] = true
+	}
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for len(wanted) > 0 {
+		select {
+		case klass := <-done:
+			delete(wanted, klass)
+		case <-limit.C:
+			require.FailNow(t, "not worked", "%v, %v", wanted, w.Healthy())
+		}
+	}
+	require.NoError(t, w.Stop(ctx))
+	require.NotZero(t, w.Stats().Completed)
+}
+
+// outcome ends a job in the way that its klass says.
+func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Duration) error {
+	switch job.Klass {
+	case "Next":
+		if job.Queue == "work-a" {
+			return qless.Next("work-b")
+		}
+	case "Retry":
+		return errors.New("no retries are left")
+	case "Fail":
+		return qless.FailWith("group", errors.New("why"))
+	case "Snooze":
+		if time.Now().Nanosecond()%2 == 0 {
+			return qless.Snooze(time.Millisecond)
+		}
+	case "Slow":
+		timer := time.NewTimer(2 * lock) // its lock is renewed meanwhile
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	case "Itself":
+		if err := job.Heartbeat(ctx); err != nil {
+			return fmt.Errorf("heartbeat: %w", err)
+		}
+		return job.Complete(ctx)
+	case "Data":
+		return job.SetData(w.Name())
+	}
+	return nil
+}
