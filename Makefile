@@ -9,11 +9,11 @@ LUA         := .cache/lua
 
 .PHONY: help
 help: ## show what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
-	go test -race ./...
+	go test -race -p 1 ./...
 
 .PHONY: lint
 lint: install format vet staticcheck luacheck generated ## all checks but the tests
@@ -34,6 +34,14 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: interop
+interop: install ## share a Redis with clients of other languages, after installing them
+	go test -race -tags interop ./interop
+
+.PHONY: test-servers
+test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
+	@internal/servers/matrix
 
 .PHONY: install
 install: ## install the programs that the tests need

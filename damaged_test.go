@@ -116,7 +116,7 @@ var garbage = map[string][]string{
 	"klass":            {"", "\xff\x00"},
 }
 
-// required requires that a script ran to its end, whatever it made of its job.
+// ran requires that a script ran to its end, whatever it made of its job.
 func ran(t *testing.T, err error, what string) {
 	t.Helper()
 	if err != nil {

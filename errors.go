@@ -127,10 +127,11 @@ func invalid(op, jid, format string, args ...any) *Error {
 // the server made of it:
 //
 //	ERR user_script:12: Put(): message script: SHA, on @user_script:12.    Redis 7 and later
+//	ERR user_script:12: Put(): message script: on @user_script:12.         Valkey 9
 //	ERR Error running script (call to f_SHA): @user_script:12: user_script:12: Put(): message
 //	<string>:12: Put(): message stack traceback: ...                       miniredis
 var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.*?)` +
-	`(?: script: [0-9a-f]{40}, on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
+	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
 // whatScriptsSay has what a script says of a job, after "Job JID ".
 var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:(does not exist)$|(is not currently running): \w+$|` +

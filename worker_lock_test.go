@@ -176,12 +176,12 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 // A renewal whose answer takes longer than the time to the next one.
 func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
-	e.set(qless.ConfigHeartbeat, "0.9")
+	e.set(qless.ConfigHeartbeat, "2.4")
 	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("renew")).Err()) // one trip, not two
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	slowly := func(send func() error) error {
 		err := send()
-		<-time.After(400 * time.Millisecond) // the way back is slow
+		<-time.After(time.Second) // the way back is slow
 		return err
 	}
 	w.instead("renew", slowly)
