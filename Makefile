@@ -36,7 +36,8 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 	done
 
 .PHONY: interop
-interop: install ## share a Redis with clients of other languages, after installing them
+interop: ## share a Redis with clients of other languages, after installing them
+	@.ci/install interop
 	go test -race -tags interop ./interop
 
 .PHONY: test-servers
