@@ -34,5 +34,6 @@
 //
 // # What is random
 //
-// Each test prints its seed. Set QLESS_SEED to repeat one. With -short there are fewer jobs.
+// Each test prints its seed. Set QLESS_SEED to repeat one. With -short there are fewer jobs
+// and disturbances.
 package chaos
