@@ -191,6 +191,11 @@ func neverRan(err error) bool {
 	if _, ask := redis.IsAskError(err); ask {
 		return true
 	}
-	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
+	return redis.IsLoadingError(err) || isReadOnly(err) || redis.IsMasterDownError(err) ||
 		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
+}
+
+// isReadOnly reports whether the server is a replica. Redis 6 says so inside of a script's error.
+func isReadOnly(err error) bool {
+	return redis.IsReadOnlyError(err) || strings.Contains(err.Error(), ": -READONLY ")
 }

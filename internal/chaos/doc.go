@@ -7,7 +7,7 @@
 //
 //   - every job completes, once, within two lock times after the last disturbance;
 //   - no job runs at two live holders of its lock at once;
-//   - the statistics agree with the histories, and no lost lock is without a cause;
+//   - the statistics agree with the histories, and no more locks end than the disturbances explain;
 //   - nothing is left on the server but the completed jobs and what describes them.
 //
 // # Two live holders
@@ -30,7 +30,8 @@
 // The server warns a worker when its lock ends, and gives the job to another one after the
 // grace period. A worker that lets go when its lock ends does so a grace period before
 // anyone else starts. Where processes live on while their locks end, the grace period is
-// above what the scheduler of a busy machine may add, and the rule is strict.
+// above what the scheduler of a busy machine may add, and only the tenth of a second by which
+// the end of a context may be told late is allowed for.
 //
 // # What is random
 //
