@@ -1,0 +1,277 @@
+package workqueue_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/compat/workqueue"
+)
+
+// Items without a lease go to the end of the queue; leased ones stay; ids without data go.
+func TestLightClean(t *testing.T) {
+	for _, kind := range []string{"P:lease:", "P:leased_by_session:"} {
+		t.Run(kind, func(t *testing.T) {
+			e := newEnv(t)
+			e.add("old", "older?", "leased", "waiting")
+			for _, id := range []string{"old", "older?", "leased"} {
+				e.taken(id)
+				e.endLease(id)
+			}
+			e.cli("SETEX " + kind + "leased 100 somebody")
+			e.cli("LPUSH P:processing ghost")
+			require.Equal(t, workqueue.Cleaned{
+				Reset:   []string{"old", "older?"},
+				Dropped: []string{"ghost"},
+			}, e.light())
+			require.Equal(t, []string{"older?", "old", "waiting"}, e.list("P:queue"))
+			require.Equal(t, []string{"leased"}, e.list("P:processing"))
+			require.Equal(t, "data of old", e.cli("GET P:item:old"))
+			require.Empty(t, e.light())
+		})
+	}
+}
+
+// Whatever stops a cleaning between its commands, no id is in both lists: scripts take it
+// out of the one before they put it into the other.
+func TestLightCleanRemovesBeforeItPuts(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	e.taken("a")
+	e.endLease("a")
+	e.light() // the script is known from now on
+	e.taken("a")
+	e.endLease("a")
+	names := e.server.Commands(t, func() { e.light() })
+	require.Equal(t, []string{"exists", "lrem", "exists", "lpush"}, names)
+}
+
+func TestLightCleanOfAnIDThatIsThereTwice(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	e.taken("a")
+	e.endLease("a")
+	e.cli("LPUSH P:processing a")
+	require.Equal(t, workqueue.Cleaned{Reset: []string{"a"}}, e.light())
+	require.Equal(t, []string{"a"}, e.list("P:queue"))
+	require.Empty(t, e.list("P:processing"))
+}
+
+func TestLightCleanOfManyItems(t *testing.T) {
+	e := newEnv(t)
+	var ids []string
+	for i := range 1001 {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	e.add(ids...)
+	for _, id := range ids {
+		e.taken(id)
+		e.endLease(id)
+	}
+	require.Equal(t, ids, e.light().Reset)
+	for _, id := range ids {
+		e.taken(id)
+	}
+}
+
+// Of several cleaners one puts an item back.
+func TestConcurrentCleanersResetOnce(t *testing.T) {
+	e := newEnv(t)
+	for range 20 {
+		e.add("a", "b", "c")
+		for _, id := range []string{"a", "b", "c"} {
+			e.taken(id)
+			e.endLease(id)
+		}
+		var cleaners sync.WaitGroup
+		for i := range 6 {
+			cleaners.Go(func() {
+				if i%2 == 0 {
+					_, _ = e.LightClean(t.Context(), e.rdb)
+				} else {
+					_, _ = e.DeepClean(t.Context(), e.rdb)
+				}
+			})
+		}
+		cleaners.Wait()
+		require.ElementsMatch(t, []string{"a", "b", "c"}, e.list("P:queue"))
+		require.Empty(t, e.list("P:processing"))
+		e.cli("FLUSHALL")
+	}
+}
+
+// Items that are in no list are found, and those without a lease in the processing list; ids
+// without data and leases are left.
+func TestDeepClean(t *testing.T) {
+	e := newEnv(t)
+	e.add("waiting")
+	e.cli("SET P:item:lost data")
+	e.cli("SET P:item:expired data")
+	e.cli("LPUSH P:processing expired")
+	e.cli("SET P:item:held data")
+	e.cli("SETEX P:lease:held 100 somebody")
+	e.cli("SET P:item:old data")
+	e.cli("SETEX P:leased_by_session:old 100 somebody")
+	e.cli("SETEX P:lease:nothing 100 somebody")
+	e.cli("LPUSH P:processing ghost")
+	e.cli("LPUSH P:queue ghost2")
+
+	require.Equal(t, workqueue.Cleaned{Reset: []string{"expired", "lost"}}, e.deep())
+	require.Equal(t, []string{"lost", "expired", "ghost2", "waiting"}, e.list("P:queue"))
+	require.Equal(t, []string{"ghost"}, e.list("P:processing"))
+	require.Equal(t, "somebody", e.cli("GET P:lease:nothing"))
+	require.Empty(t, e.deep())
+}
+
+// A client that died while its cleaner of the kind of 0.1.5 had the item in hand.
+func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	e.cli("RPOPLPUSH P:queue P:cleaning")
+	require.Equal(t, []string{"a"}, e.deep().Reset)
+	e.taken("a")
+}
+
+func TestDeepCleanOfManyItems(t *testing.T) {
+	e := newEnv(t)
+	for i := range 2500 {
+		e.add(fmt.Sprintf("%04d", i))
+	}
+	e.cli("LTRIM P:queue 0 1249")
+	require.Len(t, e.deep().Reset, 1250)
+	require.Len(t, e.list("P:queue"), 2500)
+}
+
+func TestPrefixesWithPatternCharacters(t *testing.T) {
+	e := newEnv(t)
+	prefixes := []string{"", "*", "P", "P*", "P?", "P[12]", "P[^1]", `P\`, `P\*`, "P1", "PP", "P]", "P:item:"}
+	for _, prefix := range prefixes {
+		_, err := workqueue.New(prefix).AddItem(t.Context(), e.rdb, item("a"))
+		require.NoError(t, err)
+		require.NoError(t, e.rdb.Del(t.Context(), prefix+":queue").Err())
+	}
+	for i, prefix := range prefixes {
+		cleaned, err := workqueue.New(prefix).DeepClean(t.Context(), e.rdb)
+		require.NoError(t, err)
+		if prefix == "P" {
+			// Its items' keys begin as those of the prefix "P:item:" do.
+			require.Subset(t, cleaned.Reset, []string{"a"})
+		} else {
+			require.Equal(t, []string{"a"}, cleaned.Reset, prefix)
+		}
+		require.Equal(t, int64(1+i), e.queues(), "no other queue was touched")
+	}
+}
+
+// queues returns how many queues there are.
+func (e *env) queues() int64 {
+	keys, err := e.rdb.Keys(e.t.Context(), "*:queue").Result()
+	require.NoError(e.t, err)
+	return int64(len(keys))
+}
+
+func TestCleanerCleansAtOnceAndAtItsIntervals(t *testing.T) {
+	e := newEnv(t)
+	other := workqueue.New("other")
+	logged := make(chan string, 100)
+	cleaner := workqueue.NewCleaner(e.rdb, workqueue.CleanerConfig{Logger: slog.New(logTo(logged))}, e.Queue, other)
+	ctx, stop := context.WithCancel(t.Context())
+	light, deep := make(chan time.Time), make(chan time.Time)
+	done := make(chan struct{})
+
+	e.add("expired")
+	e.taken("expired")
+	e.endLease("expired")
+	e.cli("SET other:item:lost data")
+	go func() { defer close(done); cleaner.Follow(ctx, light, deep) }()
+	require.Contains(t, within(t, logged, "light"), `queue=P kind=light id=expired`)
+	require.Contains(t, within(t, logged, "deep"), `queue=other kind=deep id=lost`)
+
+	e.cli("LPUSH P:processing ghost")
+	light <- time.Time{}
+	require.Contains(t, within(t, logged, "light"), `queue=P kind=light id=ghost`)
+	e.cli("SET P:item:lost2 data")
+	deep <- time.Time{}
+	require.Contains(t, within(t, logged, "deep"), `queue=P kind=deep id=lost2`)
+
+	e.cli("SET other:processing text")
+	light <- time.Time{}
+	require.Contains(t, within(t, logged, "the error"), `level=WARN msg="workqueue: cleaning failed"`)
+	stop()
+	within(t, done, "the end")
+}
+
+// logTo makes a log whose lines go into a channel.
+func logTo(lines chan<- string) slog.Handler {
+	return slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		lines <- string(p)
+		return len(p), nil
+	}), nil)
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestCleanerRuns(t *testing.T) {
+	e := newEnv(t)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	cleaner := workqueue.NewCleaner(e.rdb, workqueue.CleanerConfig{LightInterval: time.Millisecond, Logger: quiet}, e.Queue)
+	go func() { done <- cleaner.Run(ctx) }()
+	for range 3 {
+		e.add("a")
+		e.taken("a")
+		e.endLease("a")
+		got, err := e.Lease(t.Context(), e.rdb, true, 0, lease)
+		require.NoError(t, err)
+		require.Equal(t, "a", got.ID)
+		require.True(t, e.complete("a"))
+	}
+	stop()
+	require.NoError(t, within(t, done, "the end"))
+
+	bad := workqueue.NewCleaner(e.rdb, workqueue.CleanerConfig{DeepInterval: -1})
+	require.ErrorIs(t, bad.Run(t.Context()), workqueue.ErrInvalid)
+}
+
+// The test suite of the protocol commands cleaners by lines.
+func TestServeCleaner(t *testing.T) {
+	e := newEnv(t)
+	e.add("expired")
+	e.taken("expired")
+	e.endLease("expired")
+	e.cli("SET a:b:item:lost data")
+
+	commands, input := io.Pipe()
+	output, answers := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- workqueue.ServeCleaner(t.Context(), e.rdb, commands, answers) }()
+	say := func(line, answer string) {
+		_, err := fmt.Fprintln(input, line)
+		require.NoError(t, err)
+		got := make([]byte, len(answer)+1)
+		_, err = io.ReadFull(output, got)
+		require.NoError(t, err)
+		require.Equal(t, answer+"\n", string(got))
+	}
+	say("light:P", "light cleaned P")
+	require.Equal(t, []string{"expired"}, e.list("P:queue"))
+	say("deep:a:b", "deep cleaned a:b")
+	require.Equal(t, []string{"lost"}, e.list("a:b:queue"))
+	require.NoError(t, input.Close())
+	require.NoError(t, within(t, done, "the end"))
+
+	var out bytes.Buffer
+	err := workqueue.ServeCleaner(t.Context(), e.rdb, strings.NewReader("light:P\nheavy:P\n"), &out)
+	require.ErrorIs(t, err, workqueue.ErrInvalid)
+	require.Equal(t, "light cleaned P\n", out.String())
+}

@@ -1,0 +1,129 @@
+package workqueue
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// CleanerConfig says how a cleaner cleans. Its zero value works.
+type CleanerConfig struct {
+	// DeepInterval is the time from one deep cleaning to the next. Defaults to 6 h.
+	DeepInterval time.Duration
+
+	// LightInterval is the time from one light cleaning to the next. It should be about the
+	// shortest lease that is used. Defaults to 1 min.
+	LightInterval time.Duration
+
+	// Logger is where the cleaner reports. Defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+func (c CleanerConfig) withDefaults() CleanerConfig {
+	if c.DeepInterval == 0 {
+		c.DeepInterval = 6 * time.Hour
+	}
+	if c.LightInterval == 0 {
+		c.LightInterval = time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// A Cleaner cleans queues at intervals. Any number may clean the same queues, so each
+// process can have its own.
+type Cleaner struct {
+	db     redis.UniversalClient
+	queues []*Queue
+	cfg    CleanerConfig
+}
+
+// NewCleaner returns a cleaner of some queues. It does nothing until it is run.
+func NewCleaner(db redis.UniversalClient, config CleanerConfig, queues ...*Queue) *Cleaner {
+	return &Cleaner{db: db, queues: queues, cfg: config.withDefaults()}
+}
+
+// Run cleans at once, lightly and deeply, and then at the intervals, until the context ends;
+// then it returns nil. What goes wrong is logged, and tried again at the next interval. It is
+// [ErrInvalid] when an interval is negative.
+func (c *Cleaner) Run(ctx context.Context) error {
+	if c.cfg.DeepInterval < 0 || c.cfg.LightInterval < 0 {
+		return invalid("clean", "the intervals %v and %v can't be negative", c.cfg.LightInterval, c.cfg.DeepInterval)
+	}
+	light, deep := time.NewTicker(c.cfg.LightInterval), time.NewTicker(c.cfg.DeepInterval)
+	defer light.Stop()
+	defer deep.Stop()
+	c.follow(ctx, light.C, deep.C)
+	return nil
+}
+
+// follow cleans at once, and then whenever one of the tickers says so.
+func (c *Cleaner) follow(ctx context.Context, light, deep <-chan time.Time) {
+	c.clean(ctx, "light", (*Queue).LightClean)
+	c.clean(ctx, "deep", (*Queue).DeepClean)
+	for {
+		select {
+		case <-light:
+			c.clean(ctx, "light", (*Queue).LightClean)
+		case <-deep:
+			c.clean(ctx, "deep", (*Queue).DeepClean)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// clean cleans all queues in one way.
+func (c *Cleaner) clean(ctx context.Context, kind string, clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error)) {
+	for _, q := range c.queues {
+		log := c.cfg.Logger.With("queue", q.prefix, "kind", kind)
+		cleaned, err := clean(q, ctx, c.db)
+		for _, id := range cleaned.Reset {
+			log.Info("workqueue: an item without a lease was put back", "id", id)
+		}
+		for _, id := range cleaned.Dropped {
+			log.Info("workqueue: an id without an item was removed", "id", id)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("workqueue: cleaning failed", "error", err)
+		}
+	}
+}
+
+// ServeCleaner cleans at the word of another program: for each line "light:PREFIX" or
+// "deep:PREFIX" it cleans the queue with the prefix once, and then writes "light cleaned
+// PREFIX" or "deep cleaned PREFIX". So the test suite of the protocol speaks with a cleaner
+// on its standard input and output.
+//
+// It returns nil at the end of the input, [ErrInvalid] for any other line, and whatever
+// error a cleaning, reading or writing has.
+func ServeCleaner(ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		kind, prefix, found := strings.Cut(lines.Text(), ":")
+		var err error
+		switch {
+		case found && kind == "light":
+			_, err = New(prefix).LightClean(ctx, db)
+		case found && kind == "deep":
+			_, err = New(prefix).DeepClean(ctx, db)
+		default:
+			err = invalid("clean", "the line %q is neither light:PREFIX nor deep:PREFIX", lines.Text())
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%s cleaned %s\n", kind, prefix); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

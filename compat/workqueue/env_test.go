@@ -1,0 +1,234 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // servers that are gone are part of the tests
+	if os.Getenv("WORKQUEUE_PEER") != "" {
+		actAsPeer()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// actAsPeer is what the test program does as a process of an interop test.
+var actAsPeer func()
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// patience turns a hang into a failure.
+const patience = 30 * time.Second
+
+// lease is a lease that does not end during a test, unless the test ends it.
+const lease = 100 * time.Second
+
+// An env is what a test works with: a real server of its own and a queue with the prefix P.
+type env struct {
+	*workqueue.Queue
+	t      testing.TB
+	server *redistest.Server
+	rdb    *redis.Client
+}
+
+func newEnv(t testing.TB, options ...workqueue.Option) *env {
+	t.Helper()
+	server := redistest.Start(t)
+	return &env{Queue: workqueue.New("P", options...), t: t, server: server, rdb: server.Client(t)}
+}
+
+// add adds items with the ids, whose data is "data of <id>".
+func (e *env) add(ids ...string) {
+	e.t.Helper()
+	for _, id := range ids {
+		added, err := e.AddItem(e.t.Context(), e.rdb, item(id))
+		require.NoError(e.t, err)
+		require.True(e.t, added, id)
+	}
+}
+
+func item(id string) workqueue.Item {
+	return workqueue.Item{ID: id, Data: []byte("data of " + id)}
+}
+
+// take leases the next item, nil for none, without waiting.
+func (e *env) take() *workqueue.Item {
+	e.t.Helper()
+	return e.takeAs(e.Queue)
+}
+
+func (e *env) takeAs(q *workqueue.Queue) *workqueue.Item {
+	e.t.Helper()
+	leased, err := q.Lease(e.t.Context(), e.rdb, false, 0, lease)
+	require.NoError(e.t, err)
+	return leased
+}
+
+// taken leases the next item, which must have the id.
+func (e *env) taken(id string) *workqueue.Item {
+	e.t.Helper()
+	leased := e.take()
+	require.NotNil(e.t, leased)
+	require.Equal(e.t, item(id), *leased)
+	return leased
+}
+
+// complete completes an item and returns what it returns.
+func (e *env) complete(id string) bool {
+	e.t.Helper()
+	first, err := e.Complete(e.t.Context(), e.rdb, &workqueue.Item{ID: id})
+	require.NoError(e.t, err)
+	return first
+}
+
+// endLease ends the lease of an item.
+func (e *env) endLease(id string) {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.Del(e.t.Context(), "P:lease:"+id, "P:leased_by_session:"+id).Err())
+}
+
+func (e *env) light() workqueue.Cleaned {
+	e.t.Helper()
+	cleaned, err := e.LightClean(e.t.Context(), e.rdb)
+	require.NoError(e.t, err)
+	return cleaned
+}
+
+func (e *env) deep() workqueue.Cleaned {
+	e.t.Helper()
+	cleaned, err := e.DeepClean(e.t.Context(), e.rdb)
+	require.NoError(e.t, err)
+	return cleaned
+}
+
+// cli sends a command given as words, as another client would.
+func (e *env) cli(line string) any {
+	e.t.Helper()
+	var words []any
+	for _, word := range strings.Fields(line) {
+		words = append(words, word)
+	}
+	reply, err := e.rdb.Do(e.t.Context(), words...).Result()
+	if err == redis.Nil {
+		return nil
+	}
+	require.NoError(e.t, err, line)
+	return reply
+}
+
+// list returns a list, left to right.
+func (e *env) list(key string) []string {
+	e.t.Helper()
+	ids, err := e.rdb.LRange(e.t.Context(), key, 0, -1).Result()
+	require.NoError(e.t, err)
+	return ids
+}
+
+// dump returns all keys: lists as slices, strings as strings.
+func (e *env) dump() map[string]any {
+	e.t.Helper()
+	all := map[string]any{}
+	for _, key := range e.rdb.Keys(e.t.Context(), "*").Val() {
+		switch kind := e.rdb.Type(e.t.Context(), key).Val(); kind {
+		case "list":
+			all[key] = e.list(key)
+		case "string":
+			all[key] = e.rdb.Get(e.t.Context(), key).Val()
+		default:
+			all[key] = kind
+		}
+	}
+	return all
+}
+
+// awaitBlocked waits until so many clients wait for an item.
+func (e *env) awaitBlocked(clients int) {
+	e.t.Helper()
+	e.eventually(func() bool {
+		info := e.rdb.Info(e.t.Context(), "clients").Val()
+		return strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", clients))
+	}, "no client waits")
+}
+
+func (e *env) eventually(condition func() bool, message string) {
+	e.t.Helper()
+	require.Eventually(e.t, condition, patience, 5*time.Millisecond, message)
+}
+
+// hooked returns a client that calls a function with each command, once before it is sent
+// and once after its answer has come.
+func (e *env) hooked(hook func(cmd redis.Cmder, done bool)) *redis.Client {
+	e.t.Helper()
+	client := e.server.Client(e.t)
+	client.AddHook(commandHook(hook))
+	return client
+}
+
+type commandHook func(cmd redis.Cmder, done bool)
+
+func (h commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h(cmd, false)
+		err := next(ctx, cmd)
+		h(cmd, true)
+		return err
+	}
+}
+
+// runs reports whether a command runs the script with a digest.
+func runs(cmd redis.Cmder, sha string) bool {
+	args := cmd.Args()
+	return len(args) > 1 && args[1] == sha
+}
+
+// within receives from a channel, or fails.
+func within[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case value := <-c:
+		return value
+	case <-time.After(patience):
+		require.FailNow(t, "too late: "+what)
+		panic("unreachable")
+	}
+}
+
+// newRand returns a source whose seed is printed, and is that of WORKQUEUE_SEED if set.
+func newRand(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("WORKQUEUE_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("WORKQUEUE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}

@@ -1,0 +1,348 @@
+//go:build interop
+
+package workqueue_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// interopPatience is how long all items of one test may take.
+const interopPatience = 3 * time.Minute
+
+// A peer is a client that plays a part in a process of its own.
+type peer struct {
+	name    string
+	command []string
+	env     []string
+	old     bool // it keeps leases, and completes, as 0.1.5 does
+	cleans  bool
+}
+
+// install gets the peers and returns them.
+func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	output, err := exec.Command(filepath.Join(root, "interop/workqueue/install")).CombinedOutput()
+	require.NoError(t, err, "interop/workqueue/install could not get the other clients:\n%s", output)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	installed := filepath.Join(root, ".cache/interop-workqueue")
+	scripts := filepath.Join(root, "interop/workqueue")
+	ours = peer{name: "ours", command: []string{self}, env: []string{"WORKQUEUE_PEER=new"}, cleans: true}
+	oursOld = ours
+	oursOld.env = []string{"WORKQUEUE_PEER=old leases"}
+	rust = peer{name: "rust", command: []string{filepath.Join(installed, "rust/debug/peer")}}
+	python = peer{
+		name:    "python",
+		command: []string{filepath.Join(installed, "venv/bin/python"), filepath.Join(scripts, "peer.py")},
+		old:     true,
+		cleans:  true,
+	}
+	node = peer{
+		name:    "node",
+		command: []string{"node", filepath.Join(scripts, "peer.js")},
+		env:     []string{"NODE_PATH=" + filepath.Join(installed, "node/node_modules")},
+		old:     true,
+		cleans:  true,
+	}
+	return ours, oursOld, rust, python, node
+}
+
+// Each peer adds, works, and dies at random; those that can clean. Every item is completed,
+// by one who is told so; every peer completes what others have added; no key is left.
+func TestSharedWithOtherClients(t *testing.T) {
+	ours, oursOld, rust, python, node := install(t)
+	for _, c := range []struct {
+		name  string
+		peers []peer
+		mixed bool
+	}{
+		{"current", []peer{ours, rust}, false},
+		{"python", []peer{oursOld, python}, false},
+		{"node", []peer{oursOld, node}, false},
+		{"0.1.5", []peer{oursOld, python, node}, false},
+		// The other clients do not agree on who was first; see docs/workqueue.md.
+		{"all", []peer{oursOld, rust, python, node}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &stage{env: newEnv(t), random: newRand(t), items: map[string]*fate{}, mixed: c.mixed}
+			s.play(t, c.peers)
+		})
+	}
+}
+
+const (
+	itemsOfEach  = 120
+	workersEach  = 2
+	mostKills    = 30
+	leaseSeconds = "2"
+)
+
+// A stage is one queue that some peers share.
+type stage struct {
+	*env
+	random *rand.Rand
+	mixed  bool
+
+	mu     sync.Mutex
+	items  map[string]*fate
+	kills  int
+	ghosts int
+	ended  bool // workers that end are not replaced
+	failed []string
+}
+
+// A fate is what became of an item, as far as the peers told.
+type fate struct {
+	first  []peer // who was told to be the first to complete it
+	asking int    // how often a worker was killed while it asked
+}
+
+// play lets the peers work until all items are completed, and looks at what is left.
+func (s *stage) play(t *testing.T, peers []peer) {
+	ctx, cancel := context.WithTimeout(t.Context(), interopPatience)
+	defer cancel()
+	workers, stopWorkers := context.WithCancel(ctx)
+	var adding, working, cleaning sync.WaitGroup
+	for _, p := range peers {
+		adding.Go(func() { s.add(ctx, p) })
+		for range workersEach {
+			working.Go(func() { s.workUntil(workers, p) })
+		}
+	}
+	cleaners, stopCleaners := context.WithCancel(ctx)
+	for _, p := range peers {
+		if p.cleans {
+			cleaning.Go(func() { s.clean(cleaners, p) })
+		}
+	}
+	adding.Wait()
+	require.Eventually(t, func() bool {
+		keys, err := s.rdb.Keys(ctx, "P:item:*").Result()
+		return err == nil && len(keys) == 0 || s.problem() != ""
+	}, interopPatience, 20*time.Millisecond, "items are left")
+	stopCleaners()
+	cleaning.Wait()
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	stopWorkers()
+	working.Wait()
+	require.Empty(t, s.problem())
+
+	s.judge(t, peers)
+	require.Eventually(t, func() bool { // leases of workers that were killed end
+		s.drain()
+		return len(s.rdb.Keys(ctx, "*").Val()) == 0
+	}, patience, 20*time.Millisecond, "keys are left")
+}
+
+// judge looks at what became of the items.
+func (s *stage) judge(t *testing.T, peers []peer) {
+	require.Len(t, s.items, itemsOfEach*len(peers), "items that were added")
+	lost, twice := 0, 0
+	completed := map[string]int{}
+	foreign := map[string]int{}
+	for id, fate := range s.items {
+		if len(fate.first) == 0 {
+			require.Positive(t, fate.asking, "%s was completed, and nobody told", id)
+			lost++
+		}
+		kinds := map[bool]int{}
+		for _, p := range fate.first {
+			kinds[p.old]++
+			completed[p.name]++
+			if !strings.HasPrefix(id, p.name) {
+				foreign[p.name]++
+			}
+		}
+		if len(fate.first) > 1 {
+			twice++
+			for _, p := range fate.first {
+				require.NotEqual(t, "ours", p.name, "%s was completed first by %v", id, fate.first)
+			}
+			require.True(t, s.mixed, "%s was completed first by %v", id, fate.first)
+		}
+		require.LessOrEqual(t, max(kinds[true], kinds[false]), 1, "%s: by clients of one kind", id)
+	}
+	t.Logf("%d items, %d kills, completed by %v; %d answers died with their workers, "+
+		"%d ids without data were worked, %d items had two firsts of two kinds",
+		len(s.items), s.kills, completed, lost, s.ghosts, twice)
+	require.Positive(t, s.kills)
+	for _, p := range peers {
+		require.Positive(t, foreign[p.name], "%s completed nothing that others had added", p.name)
+	}
+}
+
+// start starts a peer in a role. Its output is read by lines until it ends.
+func (s *stage) start(ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string) error {
+	_, port, err := net.SplitHostPort(s.server.Addr())
+	if err != nil {
+		return err
+	}
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	args := slices.Concat(p.command[1:], []string{port, "P"}, role)
+	command := exec.CommandContext(ctx, p.command[0], args...)
+	command.Env = append(os.Environ(), p.env...)
+	command.Stdin = input
+	var problem strings.Builder
+	command.Stderr = &problem
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if words := strings.Fields(lines.Text()); len(words) > 0 && hear(words) {
+			kill()
+		}
+	}
+	err = command.Wait()
+	if ctx.Err() != nil {
+		return nil // it was killed
+	}
+	if err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", p.name, role, err, &problem)
+	}
+	return nil
+}
+
+// fail notes that a peer did what it should not.
+func (s *stage) fail(err error) {
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed = append(s.failed, err.Error())
+	}
+}
+
+func (s *stage) problem() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.failed, "\n")
+}
+
+func (s *stage) add(ctx context.Context, p peer) {
+	s.fail(s.start(ctx, p, nil, func(words []string) bool {
+		if words[0] == "added" {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.fate(words[1])
+		}
+		return false
+	}, "add", p.name, fmt.Sprint(itemsOfEach)))
+}
+
+// fate returns that of an item. The mutex is held.
+func (s *stage) fate(id string) *fate {
+	if s.items[id] == nil {
+		s.items[id] = &fate{}
+	}
+	return s.items[id]
+}
+
+// workUntil has a worker, and another whenever it was killed, until the context ends.
+func (s *stage) workUntil(ctx context.Context, p peer) {
+	for ctx.Err() == nil && s.problem() == "" {
+		s.mu.Lock()
+		seed := s.random.Int32()
+		s.mu.Unlock()
+		asking := ""
+		s.fail(s.start(ctx, p, nil, func(words []string) bool {
+			return s.hear(p, words, &asking)
+		}, "work", fmt.Sprint(seed), leaseSeconds))
+		if asking != "" {
+			s.mu.Lock()
+			s.fate(asking).asking++
+			s.mu.Unlock()
+		}
+	}
+}
+
+// hear takes note of what a worker tells, and reports whether to kill it for that. Of an id
+// for whose completion it asks, asking has the id until the answer.
+func (s *stage) hear(p peer, words []string, asking *string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch words[0] {
+	case "leased":
+		if want := "data_of_" + words[1]; len(words) != 3 || words[2] != want {
+			s.failed = append(s.failed, fmt.Sprintf("%s told %q", p.name, words))
+		}
+	case "completing":
+		*asking = words[1]
+	case "completed":
+		*asking = ""
+		if words[2] == "true" {
+			fate := s.fate(words[1])
+			fate.first = append(fate.first, p)
+		}
+	case "ghost":
+		s.ghosts++
+	}
+	if s.ended || s.kills >= mostKills || s.random.IntN(15) != 0 {
+		return false
+	}
+	s.kills++
+	return true
+}
+
+// clean has a cleaner clean, again and again, until the context ends.
+func (s *stage) clean(ctx context.Context, p peer) {
+	kinds := []string{"light"}
+	if !p.old {
+		kinds = append(kinds, "deep")
+	}
+	lines, say := io.Pipe()
+	cleaned := make(chan bool, 1)
+	ended := make(chan error, 1)
+	go func() {
+		err := s.start(context.WithoutCancel(ctx), p, lines, func(words []string) bool {
+			if len(words) == 3 && words[1] == "cleaned" {
+				cleaned <- true
+			}
+			return false
+		}, "clean")
+		ended <- err
+		_ = lines.Close()
+	}()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		if _, err := fmt.Fprintf(say, "%s:P\n", kinds[i%len(kinds)]); err != nil {
+			break
+		}
+		select {
+		case <-cleaned:
+		case err := <-ended:
+			s.fail(fmt.Errorf("the cleaner of %s has ended: %w", p.name, err))
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+	_ = say.Close()
+	s.fail(<-ended)
+}

@@ -1,0 +1,20 @@
+-- deep: put items back that nobody holds and that are not in the queue.
+--
+-- KEYS[1]  the queue
+-- KEYS[2]  the processing list
+-- ARGV     what keys of items, leases, and old leases begin with, ids of items
+-- Returns  ids that were put back
+-- Cost     2 commands for an id; 5 when nobody holds it, two of them as long as the lists
+
+local reset = {}
+for i = 4, #ARGV do
+  local id = ARGV[i]
+  if redis.call('exists', ARGV[2] .. id, ARGV[3] .. id) == 0
+    and redis.call('exists', ARGV[1] .. id) == 1
+    and not redis.call('lpos', KEYS[1], id) then
+    redis.call('lrem', KEYS[2], 0, id)
+    redis.call('lpush', KEYS[1], id)
+    reset[#reset + 1] = id
+  end
+end
+return reset

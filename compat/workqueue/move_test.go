@@ -1,0 +1,85 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/compat/workqueue"
+)
+
+func TestMove(t *testing.T) {
+	e := newEnv(t)
+	e.add("a", "b", "c")
+	e.cli("LPUSH P:queue ghost")
+	e.add("d")
+	var put []string
+	moved, err := e.Move(t.Context(), e.rdb, func(_ context.Context, item *workqueue.Item) error {
+		put = append(put, fmt.Sprintf("%s: %s", item.ID, item.Data))
+		require.Equal(t, "data of "+item.ID, e.cli("GET P:item:"+item.ID), "it is not completed yet")
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 4, moved)
+	require.Equal(t, []string{"a: data of a", "b: data of b", "c: data of c", "d: data of d"}, put)
+	e.light()
+	require.Empty(t, e.dump())
+}
+
+func TestMoveLeavesWhatIsWorked(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	e.taken("a")
+	moved, err := e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error { return nil })
+	require.NoError(t, err)
+	require.Zero(t, moved)
+	require.Equal(t, []string{"a"}, e.list("P:processing"))
+}
+
+func TestMovePutsBackWhatCouldNotBePut(t *testing.T) {
+	e := newEnv(t)
+	e.add("a", "b")
+	before := e.dump()
+	full := errors.New("full")
+	moved, err := e.Move(t.Context(), e.rdb, func(context.Context, *workqueue.Item) error { return full })
+	require.ErrorIs(t, err, full)
+	require.Zero(t, moved)
+	require.Equal(t, before, e.dump())
+
+	e.server.Kill()
+	_, err = e.Move(t.Context(), e.rdb, nil)
+	require.ErrorIs(t, err, workqueue.ErrUnavailable)
+}
+
+// A mover that died between the put and the completion puts the item again: under its id,
+// that makes no second job.
+func TestMoveToQlessTwice(t *testing.T) {
+	e := newEnv(t)
+	client, err := qless.New(e.rdb)
+	require.NoError(t, err)
+	jobs := client.Queue("jobs")
+	put := func(ctx context.Context, item *workqueue.Item) error {
+		_, err := jobs.Put(ctx, "Moved", string(item.Data), qless.JID(item.ID))
+		return err
+	}
+	e.add("a", "b")
+	died := errors.New("died")
+	_, err = e.Move(t.Context(), e.rdb, func(ctx context.Context, item *workqueue.Item) error {
+		require.NoError(t, put(ctx, item))
+		return died
+	})
+	require.ErrorIs(t, err, died)
+	moved, err := e.Move(t.Context(), e.rdb, put)
+	require.NoError(t, err)
+	require.Equal(t, 2, moved)
+
+	popped, err := jobs.Pop(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, popped, 2)
+	require.Equal(t, "a", popped[0].JID)
+	require.JSONEq(t, `"data of a"`, string(popped[0].Data))
+}

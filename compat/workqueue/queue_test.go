@@ -1,0 +1,370 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+func TestKeysAndTypesFromAddToComplete(t *testing.T) {
+	e := newEnv(t)
+	e.add("a", "b")
+	require.Equal(t, map[string]any{
+		"P:queue":  []string{"b", "a"},
+		"P:item:a": "data of a",
+		"P:item:b": "data of b",
+	}, e.dump())
+	require.Equal(t, int64(-1), e.cli("TTL P:item:a"), "data never expires")
+
+	a := e.taken("a")
+	require.Equal(t, map[string]any{
+		"P:queue":      []string{"b"},
+		"P:processing": []string{"a"},
+		"P:item:a":     "data of a",
+		"P:item:b":     "data of b",
+		"P:lease:a":    e.Session(),
+	}, e.dump())
+
+	first, err := e.Complete(t.Context(), e.rdb, a)
+	require.NoError(t, err)
+	require.True(t, first)
+	require.Equal(t, map[string]any{
+		"P:queue":  []string{"b"},
+		"P:item:b": "data of b",
+	}, e.dump())
+
+	e.taken("b")
+	require.True(t, e.complete("b"))
+	require.Empty(t, e.dump(), "no key is left")
+}
+
+func TestAddOfAKnownIDIsFalseAndKeepsTheData(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	for range 2 { // in the queue, and leased
+		before := e.dump()
+		added, err := e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: "a", Data: []byte("other")})
+		require.NoError(t, err)
+		require.False(t, added)
+		require.Equal(t, before, e.dump())
+		e.take()
+	}
+	require.True(t, e.complete("a"))
+	e.add("a") // it is new again
+}
+
+func TestAddUniqueOverwritesAndQueuesAgain(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	require.NoError(t, e.AddUniqueItem(t.Context(), e.rdb, workqueue.Item{ID: "a", Data: []byte("other")}))
+	require.Equal(t, map[string]any{"P:queue": []string{"a", "a"}, "P:item:a": "other"}, e.dump())
+
+	require.Equal(t, "other", string(e.take().Data))
+	require.True(t, e.complete("a"))
+	require.False(t, e.complete("a"))
+	require.Nil(t, e.take(), "the other id has no data")
+	e.light()
+	require.Empty(t, e.dump())
+}
+
+func TestAddUniqueIsOneTransaction(t *testing.T) {
+	e := newEnv(t)
+	var names []string
+	client := e.server.Client(t)
+	client.AddHook(pipelineHook(func(cmds []redis.Cmder) {
+		for _, cmd := range cmds {
+			if cmd.Name() != "client" { // which greets the server
+				names = append(names, cmd.Name())
+			}
+		}
+	}))
+	require.NoError(t, e.AddUniqueItem(t.Context(), client, item("a")))
+	require.Equal(t, []string{"multi", "set", "lpush", "exec"}, names, "data first")
+}
+
+type pipelineHook func(cmds []redis.Cmder)
+
+func (h pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (h pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h pipelineHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h(cmds)
+		return next(ctx, cmds)
+	}
+}
+
+func TestAddIntoPipelines(t *testing.T) {
+	for name, pipeline := range map[string]func(*redis.Client) redis.Pipeliner{
+		"pipeline":    (*redis.Client).Pipeline,
+		"transaction": (*redis.Client).TxPipeline,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t) // which knows no script yet
+			pipe := pipeline(e.rdb)
+			first := e.AddItemToPipeline(t.Context(), pipe, item("a"))
+			second := e.AddItemToPipeline(t.Context(), pipe, item("a"))
+			e.AddUniqueItemToPipeline(t.Context(), pipe, item("b"))
+			_, err := pipe.Exec(t.Context())
+			require.NoError(t, err)
+			require.True(t, first.Val())
+			require.False(t, second.Val())
+			require.Equal(t, map[string]any{
+				"P:queue":  []string{"b", "a"},
+				"P:item:a": "data of a",
+				"P:item:b": "data of b",
+			}, e.dump())
+		})
+	}
+}
+
+func TestOfConcurrentAddsOfOneIDOneIsTrue(t *testing.T) {
+	e := newEnv(t)
+	for round := range 20 {
+		var added atomic.Int32
+		var adders sync.WaitGroup
+		for range 8 {
+			adders.Go(func() {
+				ok, err := e.AddItem(t.Context(), e.rdb, item(fmt.Sprint(round)))
+				if err == nil && ok {
+					added.Add(1)
+				}
+			})
+		}
+		adders.Wait()
+		require.Equal(t, int32(1), added.Load())
+	}
+	require.Len(t, e.list("P:queue"), 20)
+}
+
+func TestFirstInFirstOut(t *testing.T) {
+	e := newEnv(t)
+	var ids []string
+	for i := range 50 {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	e.add(ids...)
+	for _, id := range ids {
+		e.taken(id)
+	}
+	require.Nil(t, e.take())
+}
+
+func TestAnyBytesAndAnyIDs(t *testing.T) {
+	e := newEnv(t)
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for _, id := range []string{"", " ", "a b", "a:b", "ünïcödé 🦀", "*?[]\\", "{x}", "0", "\x00\xff", string(every), "line\r\nbreak"} {
+		for _, data := range [][]byte{{}, every, []byte("1.0"), []byte(strings.Repeat("x", 1<<20))} {
+			added, err := e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: id, Data: data})
+			require.NoError(t, err)
+			require.True(t, added)
+			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			e.endLease(id)
+			require.Equal(t, []string{id}, e.light().Reset)
+			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			e.endLease(id)
+			require.NoError(t, e.rdb.Del(t.Context(), "P:processing").Err())
+			require.Equal(t, []string{id}, e.deep().Reset)
+			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			require.True(t, e.complete(id))
+			require.Empty(t, e.dump())
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	e := newEnv(t)
+	e.add("a", "b", "c")
+	e.take()
+	counts, err := e.Counts(t.Context(), e.rdb)
+	require.NoError(t, err)
+	require.Equal(t, workqueue.Counts{Processing: 1, Queued: 2}, counts)
+	queued, err := e.QueueLen(t.Context(), e.rdb)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), queued)
+	processing, err := e.Processing(t.Context(), e.rdb)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), processing)
+}
+
+// An item that is moved back and forth is always in one of the lists.
+func TestCountsAreOfOneMoment(t *testing.T) {
+	e := newEnv(t)
+	e.add("a")
+	ctx, stop := context.WithCancel(t.Context())
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for ctx.Err() == nil {
+			if leased, _ := e.Lease(ctx, e.rdb, false, 0, lease); leased != nil {
+				_, _ = e.Release(ctx, e.rdb, leased)
+			}
+		}
+	})
+	for range 1000 {
+		counts, err := e.Counts(t.Context(), e.rdb)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), counts.Queued+counts.Processing)
+	}
+	stop()
+	mover.Wait()
+}
+
+func TestTypedItems(t *testing.T) {
+	type thumbnail struct {
+		Of    string `json:"of"`
+		Width int    `json:"width"`
+	}
+	made, err := workqueue.NewItemJSON(thumbnail{"cat", 80})
+	require.NoError(t, err)
+	require.Regexp(t, "^[0-9a-f]{32}$", made.ID)
+	require.JSONEq(t, `{"of":"cat","width":80}`, string(made.Data))
+	value, err := workqueue.ItemJSON[thumbnail](&made)
+	require.NoError(t, err)
+	require.Equal(t, thumbnail{"cat", 80}, value)
+
+	_, err = workqueue.ItemJSON[int](&made)
+	require.ErrorIs(t, err, workqueue.ErrInvalid)
+	_, err = workqueue.NewItemJSON(make(chan int))
+	require.ErrorIs(t, err, workqueue.ErrInvalid)
+	require.NotEqual(t, workqueue.NewItem(nil).ID, workqueue.NewItem(nil).ID)
+}
+
+func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
+	e := newEnv(t)
+	for _, id := range []string{"a", "b"} {
+		e.add(id)
+		leased := e.taken(id)
+		_, err := e.Renew(t.Context(), e.rdb, leased, lease)
+		require.NoError(t, err)
+		e.light()
+		e.deep()
+		_, err = e.Release(t.Context(), e.rdb, leased)
+		require.NoError(t, err)
+		e.taken(id)
+		require.True(t, e.complete(id))
+		e.cli("SCRIPT FLUSH")
+	}
+}
+
+// What can't be repeated is sent once when the connection breaks before the answer.
+func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
+	for name, act := range map[string]func(e *env, db *redis.Client) error{
+		"add": func(e *env, db *redis.Client) error {
+			_, err := e.AddItem(e.t.Context(), db, item("new"))
+			return err
+		},
+		"add unique": func(e *env, db *redis.Client) error {
+			return e.AddUniqueItem(e.t.Context(), db, item("new"))
+		},
+		"complete": func(e *env, db *redis.Client) error {
+			_, err := e.Complete(e.t.Context(), db, &workqueue.Item{ID: "a"})
+			return err
+		},
+		"lease": func(e *env, db *redis.Client) error {
+			_, err := e.Lease(e.t.Context(), db, true, 0, lease)
+			return err
+		},
+		"release": func(e *env, db *redis.Client) error {
+			_, err := e.Release(e.t.Context(), db, &workqueue.Item{ID: "a"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.add("a", "b", "c")
+			e.taken("a")
+			require.False(t, e.complete("x")) // the server knows all scripts from now on
+			_, err := e.Release(t.Context(), e.rdb, &workqueue.Item{ID: "x"})
+			require.NoError(t, err)
+			proxy := redistest.NewProxy(t, e.server.Addr())
+			client := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+			defer client.Close()
+			require.NoError(t, client.Ping(t.Context()).Err())
+
+			proxy.CutBeforeReply("P:")
+			err = act(e, client)
+			require.ErrorIs(t, err, workqueue.ErrUnavailable)
+			require.Equal(t, 1, proxy.Seen("P:"), "requests")
+		})
+	}
+}
+
+func TestErrorsTellWhatHappened(t *testing.T) {
+	e := newEnv(t)
+	e.cli("SET P:queue text")
+	_, err := e.AddItem(t.Context(), e.rdb, item("a"))
+	require.ErrorIs(t, err, workqueue.ErrServer)
+	var own *workqueue.Error
+	require.ErrorAs(t, err, &own)
+	require.Equal(t, "add", own.Op)
+	require.Equal(t, "a", own.ID)
+	require.ErrorContains(t, err, "workqueue: add a: ")
+	require.Equal(t, map[string]any{"P:queue": "text"}, e.dump(), "no orphan is left")
+
+	_, err = e.QueueLen(t.Context(), e.rdb)
+	require.ErrorIs(t, err, workqueue.ErrServer)
+	_, err = e.Lease(t.Context(), e.rdb, false, 0, lease)
+	require.ErrorIs(t, err, workqueue.ErrServer)
+
+	e.server.Kill()
+	_, err = e.LightClean(t.Context(), e.rdb)
+	require.ErrorIs(t, err, workqueue.ErrUnavailable)
+	require.NotErrorIs(t, err, workqueue.ErrServer)
+
+	for _, d := range []time.Duration{0, -1, 1 << 62} {
+		_, err = e.Lease(t.Context(), e.rdb, false, 0, d)
+		require.ErrorIs(t, err, workqueue.ErrInvalid)
+		_, err = e.Renew(t.Context(), e.rdb, &workqueue.Item{}, d)
+		require.ErrorIs(t, err, workqueue.ErrInvalid)
+	}
+	_, err = e.Lease(t.Context(), e.rdb, true, -1, lease)
+	require.ErrorIs(t, err, workqueue.ErrInvalid)
+}
+
+// In a cluster a queue whose prefix has a part in braces is in one slot.
+func TestInACluster(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	one := server.Client(t)
+	slots := []any{"CLUSTER", "ADDSLOTS"}
+	for slot := range 16384 {
+		slots = append(slots, slot)
+	}
+	require.NoError(t, one.Do(t.Context(), slots...).Err())
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}})
+	defer cluster.Close()
+	require.Eventually(t, func() bool {
+		return strings.Contains(cluster.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	}, patience, 5*time.Millisecond)
+
+	queue := workqueue.New("{P}*")
+	added, err := queue.AddItem(t.Context(), cluster, item("a"))
+	require.NoError(t, err)
+	require.True(t, added)
+	require.NoError(t, queue.AddUniqueItem(t.Context(), cluster, item("b")))
+	for _, id := range []string{"a", "b"} {
+		leased, err := queue.Lease(t.Context(), cluster, true, 0, lease)
+		require.NoError(t, err)
+		require.Equal(t, id, leased.ID)
+	}
+	require.NoError(t, cluster.Del(t.Context(), "{P}*:processing", "{P}*:lease:a").Err())
+	cleaned, err := queue.DeepClean(t.Context(), cluster)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, cleaned.Reset)
+	for _, id := range []string{"a", "b"} {
+		first, err := queue.Complete(t.Context(), cluster, &workqueue.Item{ID: id})
+		require.NoError(t, err)
+		require.True(t, first)
+	}
+}

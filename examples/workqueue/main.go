@@ -1,0 +1,143 @@
+// Workqueue shows a queue of the redis-work-queue protocol from both ends, and the way from
+// it to qless: it adds items, works some, and moves those that still wait into a qless queue.
+//
+//	go run ./examples/workqueue
+//
+// It uses an in-memory Redis, or that of REDIS_URL, where programs in other languages can
+// share the queue "example".
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/compat/workqueue"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// thumbnail is the data of the items.
+type thumbnail struct {
+	Of    string `json:"of"`
+	Width int    `json:"width"`
+}
+
+func main() {
+	ctx, stop := qless.UntilSignal(context.Background())
+	defer stop()
+	if err := run(ctx, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	rdb, closeRedis, err := connect(out)
+	if err != nil {
+		return err
+	}
+	defer closeRedis()
+	queue := workqueue.New("example")
+	if err := add(ctx, rdb, queue, "cat.jpg", "dog.jpg", "cat.jpg", "eel.jpg", "fox.jpg"); err != nil {
+		return err
+	}
+	if err := workUntilDone(ctx, rdb, queue, out, 2); err != nil {
+		return err
+	}
+	return move(ctx, rdb, queue, out)
+}
+
+// connect returns a client of the Redis of REDIS_URL, else of an in-memory one.
+func connect(out io.Writer) (rdb *redis.Client, closeRedis func(), err error) {
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		options, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, nil, err
+		}
+		rdb = redis.NewClient(options)
+		return rdb, func() { _ = rdb.Close() }, nil
+	}
+	fmt.Fprintln(out, "REDIS_URL is not set: using an in-memory Redis")
+	server, err := qlesstest.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	return server.Redis(), server.Close, nil
+}
+
+// add adds an item for each picture. The name of the picture is the id, so that none is
+// there twice at a time.
+func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, pictures ...string) error {
+	for _, picture := range pictures {
+		item, err := workqueue.NewItemJSON(thumbnail{Of: picture, Width: 80})
+		if err != nil {
+			return err
+		}
+		item.ID = picture
+		if _, err := queue.AddItem(ctx, rdb, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workUntilDone works some items, one at a time, with a cleaner beside the worker.
+func workUntilDone(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer, items int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	handler := workqueue.JSONHandler(func(ctx context.Context, item *workqueue.Item, t thumbnail) error {
+		fmt.Fprintf(out, "worked: %s, %d pixels\n", t.Of, t.Width)
+		if items--; items == 0 {
+			stop()
+		}
+		return nil
+	})
+	worker := workqueue.NewWorker(rdb, queue, handler, workqueue.WorkerConfig{Concurrency: 1})
+	cleaner := workqueue.NewCleaner(rdb, workqueue.CleanerConfig{LightInterval: time.Minute}, queue)
+	cleaned := make(chan error, 1)
+	go func() { cleaned <- cleaner.Run(ctx) }()
+	return errors.Join(worker.Run(ctx), <-cleaned)
+}
+
+// move makes jobs of the items that wait. A job has the id of its item, so that an item that
+// is moved twice, because a mover died in between, becomes one job.
+func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
+	client, err := qless.New(rdb)
+	if err != nil {
+		return err
+	}
+	jobs := client.Queue("example")
+	moved, err := queue.Move(ctx, rdb, func(ctx context.Context, item *workqueue.Item) error {
+		_, err := client.Job(ctx, item.ID)
+		if !errors.Is(err, qless.ErrNotFound) {
+			return err // nil: an earlier mover has put it
+		}
+		_, err = jobs.Put(ctx, "Thumbnail", dataOf(item), qless.JID(item.ID))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	waiting, err := jobs.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "moved: %d; waiting in qless: %d\n", moved, waiting.Waiting)
+	return nil
+}
+
+// dataOf returns the data of a job for an item: as it is when it is JSON, else as bytes, which
+// JSON writes in base64.
+func dataOf(item *workqueue.Item) any {
+	if json.Valid(item.Data) {
+		return json.RawMessage(item.Data)
+	}
+	return item.Data
+}
