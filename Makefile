@@ -38,7 +38,7 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
-	go test -race -tags interop ./interop
+	go test -race -p 1 -tags interop ./interop ./compat/workqueue
 
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3

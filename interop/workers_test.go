@@ -154,7 +154,7 @@ func startWorker(t *testing.T, server *redistest.Server, kind string) {
 	require.NoError(t, err)
 	process := exec.Command(venv(t), filepath.Join(scripts, "worker.py"), kind, "redis://"+server.Addr())
 	process.Dir = t.TempDir() // they make folders where they are
-	process.Env = append(os.Environ(), "PYTHONPATH="+scripts)
+	process.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
 	var printed strings.Builder
 	process.Stdout, process.Stderr = &printed, &printed
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
