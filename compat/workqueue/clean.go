@@ -34,7 +34,7 @@ func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Clean
 	if err != nil {
 		return Cleaned{}, wrap("light clean", "", err)
 	}
-	_ = 0
+	slices.Reverse(ids)
 	var cleaned Cleaned
 	for batch := range slices.Chunk(ids, cleanBatch) {
 		reply, err := lightScript.run(ctx, db, []string{q.queue, q.processing}, q.cleanArgs(batch)...)
