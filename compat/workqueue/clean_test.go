@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/workqueue"
@@ -138,6 +139,23 @@ func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
 	e.cli("RPOPLPUSH P:queue P:cleaning")
 	require.Equal(t, []string{"a"}, e.deep().Reset)
 	e.taken("a")
+}
+
+// Items that are completed, or leased, after the cleaner has seen their keys are left alone.
+func TestDeepCleanLooksAgain(t *testing.T) {
+	e := newEnv(t)
+	e.add("completed", "leased")
+	client := e.hooked(func(cmd redis.Cmder, done bool) {
+		if cmd.Name() == "scan" && done {
+			e.take()
+			require.True(t, e.complete("completed"))
+			e.taken("leased")
+		}
+	})
+	cleaned, err := e.DeepClean(t.Context(), client)
+	require.NoError(t, err)
+	require.Empty(t, cleaned)
+	require.Empty(t, e.list("P:queue"))
 }
 
 func TestDeepCleanOfManyItems(t *testing.T) {

@@ -236,6 +236,8 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 				require.Equal(t, "b", got.ID)
 			}
 			require.Equal(t, e.Session(), e.cli("GET P:lease:"+got.ID))
+			require.NotContains(t, e.list("P:queue"), got.ID)
+			require.Contains(t, e.list("P:processing"), got.ID)
 		})
 	}
 }
@@ -310,6 +312,9 @@ func TestRelease(t *testing.T) {
 	require.False(t, release(e.Queue, "a"), "it waits")
 
 	e.taken("a")
+	e.cli("SETEX P:leased_by_session:a 100 somebody")
+	require.False(t, release(e.Queue, "a"), "a client of 0.1.5 works on it, too")
+	require.Equal(t, []string{"a"}, e.list("P:processing"))
 	require.True(t, e.complete("a"))
 	require.False(t, release(e.Queue, "a"))
 	e.taken("b")
