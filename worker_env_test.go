@@ -21,6 +21,9 @@ func newLiveEnv(t testing.TB, arguments ...string) *env {
 	t.Helper()
 	e := newEnvOn(t, redistest.Start(t, arguments...))
 	e.Client = e.client(e.rdb, qless.WithClock(nil))
+	for _, script := range []string{"reserve", "finish", "renew", "schedule", "schedule.last"} {
+		require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText(script)).Err()) // one trip, not two
+	}
 	return e
 }
 
@@ -79,6 +82,26 @@ func (w *testWorker) stopNow() {
 func (w *testWorker) stop() {
 	w.t.Helper()
 	require.NoError(w.t, w.Stop(w.t.Context()))
+}
+
+// gate holds up every call of a script: before it is sent, or before its answer comes. It tells
+// of each, until open is called.
+func (w *testWorker) gate(script string, answered bool) (arrived <-chan bool, open func()) {
+	seen, opened := make(chan bool, 1000), make(chan struct{})
+	open = sync.OnceFunc(func() { close(opened) })
+	w.t.Cleanup(open) // before the worker is stopped
+	w.instead(script, func(send func() error) error {
+		if answered {
+			err := send()
+			seen <- true
+			<-opened
+			return err
+		}
+		seen <- true
+		<-opened
+		return send()
+	})
+	return seen, open
 }
 
 // idle waits until the worker has been seen to be idle n times.
