@@ -129,6 +129,9 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 		}
 	}
 	p := &pipeline{runner: &w.client.runner}
+	// A server that knows reserve knows finish: else a reserve would overtake the outcomes before it,
+	// whose script has to be sent again.
+	p.teach("finish", w.client.worker)
 	batches := inBatches(t.outcomes)
 	for _, batch := range batches {
 		args := []any{w.client.worker}

@@ -163,8 +163,9 @@ func pause(ctx context.Context, attempt int) bool {
 
 // A pipeline runs several commands in one round trip, in order but not atomically.
 type pipeline struct {
-	runner *runner
-	calls  []pipelined
+	runner  *runner
+	calls   []*pipelined
+	lessons []*pipelined
 }
 
 type pipelined struct {
@@ -175,26 +176,28 @@ type pipelined struct {
 
 // add queues a command.
 func (p *pipeline) add(name string, args ...any) {
-	p.calls = append(p.calls, pipelined{script: scriptOf(name), args: args})
+	p.calls = append(p.calls, &pipelined{script: scriptOf(name), args: args})
+}
+
+// teach queues a command that does nothing, to go before those that a server is given the scripts
+// of: it then knows this script too.
+func (p *pipeline) teach(name string, args ...any) {
+	p.lessons = append(p.lessons, &pipelined{script: scriptOf(name), args: args})
 }
 
 // exec sends what was added and returns the reply or the error of each command. Commands
 // whose script the server did not know are sent once more, the first of them with the
 // script's text.
 func (p *pipeline) exec(ctx context.Context) ([]any, []error) {
-	all := make([]int, len(p.calls))
-	for i := range all {
-		all[i] = i
-	}
-	p.send(ctx, all, false)
-	var unknown []int
-	for i, c := range p.calls {
+	p.send(ctx, p.calls, false)
+	var unknown []*pipelined
+	for _, c := range p.calls {
 		if redis.HasErrorPrefix(c.call.Err(), "NOSCRIPT") {
-			unknown = append(unknown, i)
+			unknown = append(unknown, c)
 		}
 	}
 	if len(unknown) > 0 {
-		p.send(ctx, unknown, true)
+		p.send(ctx, append(p.lessons, unknown...), true)
 	}
 	replies := make([]any, len(p.calls))
 	failures := make([]error, len(p.calls))
@@ -209,11 +212,10 @@ func (p *pipeline) exec(ctx context.Context) ([]any, []error) {
 }
 
 // send sends some of the commands; with texts, the first of each script has its text.
-func (p *pipeline) send(ctx context.Context, indexes []int, texts bool) {
+func (p *pipeline) send(ctx context.Context, calls []*pipelined, texts bool) {
 	pipe := p.runner.rdb.Pipeline()
 	sent := map[*script]bool{}
-	for _, i := range indexes {
-		c := &p.calls[i]
+	for _, c := range calls {
 		whole := texts && !sent[c.script]
 		sent[c.script] = true
 		c.call = p.runner.newCall(ctx, c.script, whole, c.args)
