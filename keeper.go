@@ -117,6 +117,7 @@ func (w *Worker) expire(r *run) {
 	defer w.mu.Unlock()
 	if w.running[r.jid] == r && !r.ended.Load() && !time.Now().Before(r.until) {
 		w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
+		r.expired = true
 		w.drop(r, ErrLockLost)
 	}
 }

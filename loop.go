@@ -258,6 +258,7 @@ func (w *Worker) settled(o *outcome, answer string) {
 	switch {
 	case !refused:
 		w.health.count(o.action)
+	case o.late:
 	case o.unknown:
 		// It was sent before and no answer came: that one was heard, or the job is lost.
 		w.health.count(o.action)

@@ -115,6 +115,7 @@ type outcome struct {
 	args    []string
 	unknown bool // it was sent before, and no answer came
 	alone   bool // the server refused a call with it: it goes by itself
+	late    bool // the lock has ended: the job is likely to be another worker's
 }
 
 // appendTo appends the outcome as the script finish takes it.

@@ -28,6 +28,7 @@ type run struct {
 	renewAt time.Time   // when to renew it
 	expiry  *time.Timer // goes off when the lock ends
 	doubt   error       // why the lock may be lost, as an event tells
+	expired bool        // the lock ended before it could be renewed
 }
 
 // locked notes that the lock lasts for a time, counted from when it was asked for.
@@ -131,12 +132,30 @@ func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {
 			w.health.ended++
 		}
 	} else if o != nil {
-		w.health.lost++
-		w.log.Warn("qless: a job's result was discarded", "jid", r.jid, "klass", r.klass,
-			"result", o.action, "reason", context.Cause(ctx))
+		w.discard(r, o, context.Cause(ctx))
 	}
 	w.mu.Unlock()
 	w.nudge()
+}
+
+// discard drops the result of a job whose lock this worker has let go of. The mutex is held.
+func (w *Worker) discard(r *run, o *outcome, reason error) {
+	report := w.log.Warn
+	if errors.Is(reason, ErrStopped) {
+		report = w.log.Info // the job was given back: nothing is lost
+	} else {
+		w.health.lost++
+	}
+	report("qless: a job's result was discarded", "jid", r.jid, "klass", r.klass, "result", o.action, "reason", reason)
+	if r.expired && w.running[r.jid] == nil {
+		w.outcomes = append(w.outcomes, r.giveUp())
+	}
+}
+
+// giveUp retries a job whose lock has ended: a renewal that was still on its way may have locked it
+// anew, for nobody.
+func (r *run) giveUp() *outcome {
+	return &outcome{action: actionRetry, jid: r.jid, queue: r.queue, args: []string{"0"}, late: true}
 }
 
 // call calls the handler, with the middleware around it; a panic is an error.

@@ -173,11 +173,71 @@ func TestALockEndsWhenTheServerHangs(t *testing.T) {
 	w.stopNow()
 }
 
+// Once a job is given up, a renewal that was on its way locks it for nobody.
+func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	givenUp, renewed := make(chan bool), make(chan bool)
+	w.instead("renew", func(send func() error) error {
+		<-givenUp
+		defer close(renewed)
+		w.instead("renew", nil)
+		e.set(qless.ConfigHeartbeat, "3600")
+		return send()
+	})
+	runs := 0
+	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+		if runs++; runs == 1 {
+			<-ctx.Done()
+			close(givenUp)
+			<-renewed
+		}
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+	w.await(t, "the end of the job", 1, func(c tapped) bool { return c.outcomes()[jid].action == "complete" })
+	w.stop()
+	require.Equal(t, 1, w.Stats().Lost)
+}
+
+func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.set(qless.ConfigGracePeriod, "0")
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	w.instead("renew", func(func() error) error { return errors.New("no") })
+	givenUp, taken := make(chan bool), make(chan bool)
+	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+		<-ctx.Done()
+		close(givenUp)
+		<-taken
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	soon(t, "the end of the lock", givenUp)
+	e.set(qless.ConfigHeartbeat, "60")
+	var jobs []*qless.Job
+	until(t, "another worker takes the job", func() bool {
+		jobs, _ = e.Queue("q").Pop(t.Context(), 1)
+		return len(jobs) == 1
+	})
+	close(taken)
+	require.Contains(t, w.outcome(jid).answer, "has been handed out to another worker")
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	w.stop()
+	require.Equal(t, 1, w.Stats().Lost)
+	require.Zero(t, w.Stats().Retried)
+	require.Zero(t, w.log.count("an outcome was discarded"))
+}
+
 // A renewal whose answer takes longer than the time to the next one.
 func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	e := newLiveEnv(t)
 	e.set(qless.ConfigHeartbeat, "2.4")
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("renew")).Err()) // one trip, not two
 	w, jid, end, causes := e.holding(qless.WorkerConfig{})
 	slowly := func(send func() error) error {
 		err := send()

@@ -78,6 +78,9 @@ func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	require.Empty(t, job.Worker)
 	require.Equal(t, []string{urgent, jid, same, older}, jids(e.pops("q", 4)), "it is the first of its priority")
 	require.Equal(t, 1, w.Stats().Released)
+	w.log.await(t, "a job's result was discarded", 1)
+	require.Zero(t, w.log.count("level=WARN"))
+	require.Zero(t, w.Stats().Lost)
 }
 
 func TestWhatAStoppedWorkerGivesBackIsWorkedByAnother(t *testing.T) {
@@ -106,6 +109,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	close(end)
 	soon(t, "the end of the handler", over)
 	w.log.await(t, "a job's result was discarded", 1)
+	require.Zero(t, w.Stats().Lost)
 }
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
