@@ -154,7 +154,7 @@ func (e *Events) receive(ctx context.Context) {
 				e.client.logger.Warn("qless: the subscription to events broke", "error", err)
 			}
 			lost, asked, failures = true, false, failures+1
-			if !pause(ctx, min(failures, 7)) {
+			if !pause(ctx, failures) {
 				return
 			}
 			continue

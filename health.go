@@ -9,6 +9,7 @@ import (
 // health is what a worker knows of itself. The worker's mutex guards it.
 type health struct {
 	turnedAt  time.Time // when an exchange with the server last went well
+	askedAt   time.Time // since when an exchange is due, or tried; zero when none is
 	completed int
 	failed    int
 	retried   int
@@ -18,7 +19,15 @@ type health struct {
 	unknownAt map[string]time.Time // when a klass was last reported
 }
 
-func (h *health) turned(now time.Time) { h.turnedAt = now }
+// asks notes that there is something to exchange with the server.
+func (h *health) asks(now time.Time) {
+	if h.askedAt.IsZero() {
+		h.askedAt = now
+	}
+}
+
+// turned notes that an exchange went well.
+func (h *health) turned(now time.Time) { h.turnedAt, h.askedAt = now, time.Time{} }
 
 func (h *health) count(a action) {
 	switch a {
@@ -72,9 +81,9 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// Healthy returns nil while the worker does its work: it has been started and not stopped,
-// and the server has answered it lately, within three poll intervals. It serves as a
-// readiness probe.
+// Healthy returns nil while the worker does its work: it has been started and not stopped, and
+// the server has not kept it waiting for an answer for two poll intervals. A worker that is paused,
+// or has no room, asks for nothing. It serves as a readiness probe.
 func (w *Worker) Healthy() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +93,7 @@ func (w *Worker) Healthy() error {
 	case workerStopping, workerClosed:
 		return &Error{Op: "work", Code: CodeStopped, Message: "the worker was stopped"}
 	}
-	full := w.busy >= w.cfg.Concurrency || w.paused
-	if silence := time.Since(w.health.turnedAt); silence > 3*w.cfg.PollInterval && !full {
+	if silence := time.Since(w.health.askedAt); silence > 2*w.cfg.PollInterval && !w.health.askedAt.IsZero() {
 		return &Error{Op: "work", Code: CodeUnavailable,
 			Message: "the server has not answered for " + silence.Round(time.Second).String()}
 	}

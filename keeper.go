@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"time"
 )
@@ -32,8 +31,7 @@ func (w *Worker) keepLocks(ctx context.Context) {
 				}
 			} else {
 				failures++
-				backoff := 20 * time.Millisecond << min(failures, 6)
-				next = time.Duration(float64(backoff) * (0.5 + rand.Float64()/2))
+				next = awayBackoff(nil, failures, nil)
 			}
 		}
 		timer.Reset(next)

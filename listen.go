@@ -54,7 +54,7 @@ func (w *Worker) listen(ctx context.Context) {
 		if attempt == 1 && ctx.Err() == nil {
 			w.log.Warn("qless: the worker can't listen for events", "error", err)
 		}
-		if !pause(ctx, min(attempt, 8)) {
+		if !pause(ctx, attempt) {
 			return
 		}
 	}

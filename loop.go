@@ -64,6 +64,9 @@ func (w *Worker) todo() todo {
 	} else if w.hungry {
 		t.room = max(0, w.cfg.Concurrency-w.busy)
 	}
+	if t.something() {
+		w.health.asks(time.Now())
+	}
 	return t
 }
 
@@ -206,8 +209,7 @@ func (l *looper) after(ctx context.Context, failed error) {
 		w.log.Warn("qless: the server does not answer", "error", failed)
 	}
 	l.failures++
-	longest := 50 * time.Millisecond << min(l.failures, 6)
-	l.notBefore = time.Now().Add(time.Duration(float64(longest) * (0.5 + rand.Float64()/2)))
+	l.notBefore = time.Now().Add(awayBackoff(nil, l.failures, nil))
 }
 
 // told deals with the answers to outcomes.

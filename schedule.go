@@ -137,7 +137,7 @@ func (w *Worker) follow(ctx context.Context, s *Schedule) {
 		if attempt == 1 && ctx.Err() == nil {
 			w.log.Warn("qless: a schedule can't be read", "schedule", s.id, "error", err)
 		}
-		if !pause(ctx, min(attempt, 8)) {
+		if !pause(ctx, attempt) {
 			return
 		}
 	}

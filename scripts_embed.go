@@ -149,9 +149,13 @@ func (r *runner) runBy(ctx context.Context, send func(context.Context, redis.Cmd
 	}
 }
 
+// awayBackoff says how long to wait before a server that is away is tried again: not so long that it
+// is back for much more than a second before anybody notices.
+var awayBackoff = ExponentialBackoff(16*time.Millisecond, time.Second)
+
 // pause waits before a command is sent again; false when the context ended first.
 func pause(ctx context.Context, attempt int) bool {
-	timer := time.NewTimer(time.Duration(1<<attempt) * 8 * time.Millisecond)
+	timer := time.NewTimer(awayBackoff(nil, attempt, nil))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

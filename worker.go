@@ -227,7 +227,6 @@ func (w *Worker) Start(ctx context.Context) error {
 		return invalid("work", "", "a worker can be started once")
 	}
 	w.state = workerRunning
-	w.health.turned(time.Now())
 	go w.live(ctx)
 	return nil
 }
