@@ -141,6 +141,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 	}{
 		"in a group of the queue": {nil, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
 		"in the group given":      {[]qless.RetryOption{qless.Because("busy", "m")}, "busy", "m", "w1"},
+		"for the reason given":    {[]qless.RetryOption{qless.Because("", "m")}, "failed-retries-q", "m", "w1"},
 		"in spite of a delay":     {[]qless.RetryOption{qless.Delay(time.Hour)}, "failed-retries-q", `Job exhausted retries in queue "q"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -224,11 +224,12 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 		return err
 	}
 	args := []any{j.JID, j.Queue, j.client.worker, o.delayText()}
-	if o.group != "" {
-		if err := checkName("retry", "group", o.group); err != nil {
+	if o.group != "" || o.message != "" {
+		group := orDefault(o.group, "failed-retries-"+j.Queue)
+		if err := checkName("retry", "group", group); err != nil {
 			return err
 		}
-		args = append(args, o.group, validText(o.message))
+		args = append(args, group, validText(o.message))
 	}
 	reply, err := j.client.run(ctx, "retry", j.JID, args...)
 	if err != nil {
