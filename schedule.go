@@ -51,6 +51,9 @@ type Schedule struct {
 //	"@hourly", "@daily", "@weekly"       and so on
 //	"@every 90s"                         at whole multiples of 90 s since 1970
 //
+// A time that the clocks of the zone skip, when they are put forward, is due an hour later; one that
+// they show twice, when they are put back, is due twice.
+//
 // The id names the schedule on the server: to change what a schedule does, keep its id. The
 // jid of each job is <id>@<time>, unless the options say otherwise. A spec that can't be
 // read is [ErrInvalid] when the worker is started.
@@ -87,6 +90,12 @@ func parseSpec(spec string) (cron.Schedule, error) {
 	times, err := cron.ParseStandard(spec)
 	if err != nil {
 		return nil, &Error{Op: "schedule", Code: CodeInvalid, Message: fmt.Sprintf("%q: %v", spec, err), Err: err}
+	}
+	if _, ok := times.(cron.ConstantDelaySchedule); ok {
+		return nil, invalid("schedule", "", "%q: an interval has no time zone", spec)
+	}
+	if times.Next(time.Now()).IsZero() {
+		return nil, invalid("schedule", "", "%q is never due", spec)
 	}
 	return times, nil
 }
@@ -126,47 +135,62 @@ func (s *Schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 // lateness is how far behind its time a job may be put without having been missed.
 const lateness = 10 * time.Second
 
-// follow puts the jobs of a schedule until the context ends.
+// follow puts the jobs of a schedule until the worker stops.
 func (w *Worker) follow(ctx context.Context, s *Schedule) {
 	var last time.Time
-	for attempt := 1; ; attempt++ {
-		var err error
-		if last, err = w.client.scheduledLast(ctx, s.id, w.now()); err == nil {
-			break
-		}
-		if attempt == 1 && ctx.Err() == nil {
-			w.log.Warn("qless: a schedule can't be read", "schedule", s.id, "error", err)
-		}
-		if !pause(ctx, attempt) {
-			return
-		}
-	}
-	for ctx.Err() == nil {
-		times, next := s.due(last, w.now())
-		for _, at := range times {
-			if err := w.client.putScheduled(ctx, s, at); err != nil {
-				w.log.Error("qless: a scheduled job could not be put", "schedule", s.id, "due", at, "error", err)
-				if !errors.Is(err, ErrInvalid) {
-					next = at // again, after a while
-					break
-				}
+	for failures := 0; ; {
+		next, err := w.putDue(ctx, s, &last)
+		wait := min(next.Sub(w.now()), time.Minute) // then it looks again: clocks are set, machines sleep
+		switch {
+		case err != nil:
+			failures++
+			wait = awayBackoff(nil, failures, nil)
+			if failures == 1 && ctx.Err() == nil {
+				w.log.Error("qless: a schedule can't be followed", "schedule", s.id, "error", err)
 			}
-			last = at
-		}
-		if next.IsZero() {
+		case next.IsZero():
 			return // it is never due again
+		default:
+			failures = 0
 		}
-		timer := time.NewTimer(min(max(next.Sub(w.now()), 500*time.Millisecond), time.Hour))
-		select {
-		case <-timer.C:
-		case <-w.quit:
-			timer.Stop()
-			return
-		case <-ctx.Done():
-			timer.Stop()
+		if !w.idleFor(ctx, wait) {
 			return
 		}
 	}
+}
+
+// idleFor waits; false when the worker stops or the context ends first.
+func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.quit:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// putDue puts the jobs that have fallen due after the last one, which it moves on. It returns when
+// the next one is due.
+func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (next time.Time, err error) {
+	if last.IsZero() {
+		if *last, err = w.client.scheduledLast(ctx, s.id, w.now()); err != nil {
+			return next, err
+		}
+	}
+	times, next := s.due(*last, w.now())
+	for _, at := range times {
+		err := w.client.putScheduled(ctx, s, at)
+		if errors.Is(err, ErrInvalid) { // it would be refused again
+			w.log.Error("qless: a scheduled job can't be put", "schedule", s.id, "due", at, "error", err)
+		} else if err != nil {
+			return next, err
+		}
+		*last = at
+	}
+	return next, nil
 }
 
 // now is the time by the client's clock, or this machine's.

@@ -43,8 +43,9 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 	return e.workerAt(e.server.Addr(), config)
 }
 
-// workerAt makes a worker that reaches the server at an address.
-func (e *env) workerAt(addr string, config qless.WorkerConfig) *testWorker {
+// workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
+// options say otherwise.
+func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.Option) *testWorker {
 	e.t.Helper()
 	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(&redis.Options{Addr: addr})}
 	w.rdb.AddHook(w.tap)
@@ -54,8 +55,8 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig) *testWorker {
 	if config.PollInterval == 0 {
 		config.PollInterval = time.Hour
 	}
-	logger := slog.New(w.log)
-	w.Worker = qless.NewWorker(e.client(w.rdb, qless.WithClock(nil), qless.WithLogger(logger)), config)
+	options = append([]qless.Option{qless.WithClock(nil), qless.WithLogger(slog.New(w.log))}, options...)
+	w.Worker = qless.NewWorker(e.client(w.rdb, options...), config)
 	e.t.Cleanup(func() {
 		w.stopNow()
 		_ = w.rdb.Close()

@@ -168,7 +168,11 @@ func (p *tap) DialHook(next redis.DialHook) redis.DialHook {
 
 func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return p.pass([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+		return p.pass([]redis.Cmder{cmd}, func() error {
+			err := next(ctx, cmd)
+			cmd.SetErr(err) // the client does so when the hooks are done
+			return err
+		})
 	}
 }
 

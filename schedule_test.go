@@ -1,0 +1,329 @@
+package qless_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// times reads times such as 2024-01-02T12:00 or 2024-01-02T12:00:30, in UTC.
+func times(t *testing.T, texts string) []time.Time {
+	t.Helper()
+	var all []time.Time
+	for _, text := range strings.Fields(texts) {
+		at, err := time.Parse("2006-01-02T15:04:05"[:len(text)], text)
+		require.NoError(t, err)
+		all = append(all, at)
+	}
+	return all
+}
+
+// schedule makes a schedule of jobs in the queue jobs.
+func schedule(spec string, options ...qless.PutOption) *qless.Schedule {
+	return qless.NewSchedule("s", spec, "jobs", "K", map[string]int{"n": 1}, options...)
+}
+
+func TestASpecSaysWhenAJobIsDue(t *testing.T) {
+	for _, c := range []struct{ spec, from, due string }{
+		{"30 6 * * *", "2024-01-02T12:00", "2024-01-03T06:30 2024-01-04T06:30"},
+		{"30 6 * * 1-5", "2024-01-05T06:29", "2024-01-05T06:30 2024-01-08T06:30"},
+		{"30 6 * * 1-5", "2024-01-05T06:30", "2024-01-08T06:30 2024-01-09T06:30"},
+		{"*/20 9-10 * * *", "2024-01-02T09:10", "2024-01-02T09:20 2024-01-02T09:40 2024-01-02T10:00 2024-01-02T10:20"},
+		{"0 0 1,15 * *", "2024-01-02T00:00", "2024-01-15T00:00 2024-02-01T00:00"},
+		{"0 0 29 feb *", "2023-01-01T00:00", "2024-02-29T00:00 2028-02-29T00:00"},
+		{"0 0 31 * *", "2024-01-31T00:00", "2024-03-31T00:00 2024-05-31T00:00"},
+		{"0 12 * * sun", "2024-01-02T12:00", "2024-01-07T12:00 2024-01-14T12:00"},
+		{"@hourly", "2024-12-31T22:59:59", "2024-12-31T23:00 2025-01-01T00:00"},
+		{"@daily", "2024-02-28T00:00", "2024-02-29T00:00 2024-03-01T00:00"},
+		{"@weekly", "2024-01-02T00:00", "2024-01-07T00:00 2024-01-14T00:00"},
+		{"@monthly", "2024-01-02T00:00", "2024-02-01T00:00 2024-03-01T00:00"},
+		{"@every 90s", "2024-01-02T12:00", "2024-01-02T12:01:30 2024-01-02T12:03:00"},
+		{"@every 90s", "2024-01-02T12:01", "2024-01-02T12:01:30 2024-01-02T12:03:00"},
+		{"@every 24h", "2024-01-02T12:01", "2024-01-03T00:00 2024-01-04T00:00"},
+		{"@every 168h", "2024-01-02T12:00", "2024-01-04T00:00 2024-01-11T00:00"}, // 1970 began on a Thursday
+
+		{"CRON_TZ=Europe/Berlin 30 6 * * *", "2024-01-02T12:00", "2024-01-03T05:30 2024-01-04T05:30"},
+		{"TZ=Europe/Berlin 30 6 * * *", "2024-07-02T12:00", "2024-07-03T04:30 2024-07-04T04:30"},
+		{"CRON_TZ=America/New_York @daily", "2024-01-02T12:00", "2024-01-03T05:00 2024-01-04T05:00"},
+		{"CRON_TZ=Asia/Kolkata 0 0 * * *", "2024-01-02T12:00", "2024-01-02T18:30 2024-01-03T18:30"},
+		// The clocks are put forward from 2:00 to 3:00, and back from 3:00 to 2:00.
+		{"CRON_TZ=Europe/Berlin 0 6 * * *", "2024-03-30T12:00", "2024-03-31T04:00 2024-04-01T04:00"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-03-30T12:00", "2024-03-31T01:30 2024-04-01T00:30"},
+		{"CRON_TZ=Europe/Berlin 0 6 * * *", "2024-10-26T12:00", "2024-10-27T05:00 2024-10-28T05:00"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00", "2024-10-27T00:30 2024-10-27T01:30 2024-10-28T01:30"},
+	} {
+		from, wanted := times(t, c.from)[0], times(t, c.due)
+		s := schedule(c.spec).OnMissed(qless.RunAll)
+		require.NoError(t, s.Err(), c.spec)
+		due, next := s.Due(from, wanted[len(wanted)-1])
+		for i := range due {
+			due[i] = due[i].UTC()
+		}
+		require.Equal(t, wanted, due, c.spec)
+		require.True(t, next.After(wanted[len(wanted)-1]), c.spec)
+		none, first := s.Due(from, wanted[0].Add(-time.Microsecond))
+		require.Empty(t, none, c.spec)
+		require.True(t, wanted[0].Equal(first), "%s: %s", c.spec, first)
+	}
+}
+
+func TestAScheduleThatCanNotBe(t *testing.T) {
+	for name, s := range map[string]*qless.Schedule{
+		"no spec":                  schedule(""),
+		"no fields":                schedule("CRON_TZ=Europe/Berlin"),
+		"four fields":              schedule("* * * *"),
+		"six fields":               schedule("* * * * * *"),
+		"an unknown zone":          schedule("CRON_TZ=Nowhere/City 0 0 * * *"),
+		"an unknown word":          schedule("@sometimes"),
+		"minute 60":                schedule("60 * * * *"),
+		"a step of nothing":        schedule("*/0 * * * *"),
+		"never due":                schedule("0 0 30 2 *"),
+		"an interval without unit": schedule("@every 90"),
+		"an interval of 0":         schedule("@every 0s"),
+		"a negative interval":      schedule("@every -1m"),
+		"a short interval":         schedule("@every 999ms"),
+		"an interval with a zone":  schedule("CRON_TZ=Europe/Berlin @every 90s"),
+		"no id":                    qless.NewSchedule("", "@daily", "q", "K", nil),
+		"an id that is no text":    qless.NewSchedule("\xff", "@daily", "q", "K", nil),
+		"no queue":                 qless.NewSchedule("s", "@daily", "", "K", nil),
+		"no klass":                 qless.NewSchedule("s", "@daily", "q", "", nil),
+		"data that is no JSON":     qless.NewSchedule("s", "@daily", "q", "K", make(chan int)),
+		"a negative delay":         schedule("@daily", qless.Delay(-1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireCode(t, qless.ErrInvalid, s.Err())
+			w := qless.NewWorker(offline(t), qless.WorkerConfig{Queues: []string{"q"}, Schedules: []*qless.Schedule{s}})
+			requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+		})
+	}
+}
+
+func TestWhatBecomesOfMissedTimes(t *testing.T) {
+	from := times(t, "2024-01-02T12:00")[0]
+	for _, c := range []struct {
+		missed   qless.Missed
+		now, due string
+	}{
+		{qless.RunOnce, "2024-01-02T12:00:59", ""},
+		{qless.RunOnce, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.RunOnce, "2024-01-02T12:03:30", "2024-01-02T12:03"},
+		{qless.RunAll, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.RunAll, "2024-01-02T12:03:30", "2024-01-02T12:01 2024-01-02T12:02 2024-01-02T12:03"},
+		{qless.Skip, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.Skip, "2024-01-02T12:01:10", "2024-01-02T12:01"}, // only late
+		{qless.Skip, "2024-01-02T12:01:11", ""},
+		{qless.Skip, "2024-01-02T12:03:30", ""},
+		{qless.Skip, "2024-01-02T12:03:05", "2024-01-02T12:03"},
+	} {
+		now := times(t, c.now)[0]
+		due, next := schedule("* * * * *").OnMissed(c.missed).Due(from, now)
+		require.Equal(t, times(t, c.due), due, "%v at %s", c.missed, c.now)
+		require.Equal(t, now.Truncate(time.Minute).Add(time.Minute), next)
+	}
+}
+
+func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
+	now := noon.Add(30 * 24 * time.Hour)
+	due, _ := schedule("* * * * *").OnMissed(qless.RunAll).Due(noon, now)
+	require.Len(t, due, 100)
+	require.Equal(t, now.Add(-99*time.Minute), due[0])
+	require.Equal(t, now, due[99])
+}
+
+// newFollower makes a worker that follows schedules by the env's clock, and takes no jobs from
+// their queue.
+func (e *env) newFollower(schedules ...*qless.Schedule) *testWorker {
+	e.t.Helper()
+	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.WithClock(e.clock.Now))
+}
+
+// follower is newFollower, and starts it.
+func (e *env) follower(schedules ...*qless.Schedule) *testWorker {
+	e.t.Helper()
+	w := e.newFollower(schedules...)
+	require.NoError(e.t, w.Start(e.t.Context()))
+	return w
+}
+
+// puts waits until a follower has tried to put n jobs.
+func (w *testWorker) puts(n int) { w.await(w.t, "a put", n, of("schedule")) }
+
+// missed has a follower learn of a schedule, and lets time pass in which none runs.
+func (e *env) missed(d time.Duration, s *qless.Schedule) {
+	e.t.Helper()
+	w := e.follower(s)
+	w.await(e.t, "the last time", 1, of("schedule.last"))
+	w.stop()
+	e.clock.Advance(d)
+}
+
+// scheduled returns the jids that wait in the queue jobs.
+func (e *env) scheduled() []string {
+	e.t.Helper()
+	jids, err := e.Queue("jobs").Peek(e.t.Context(), 100)
+	require.NoError(e.t, err)
+	var all []string
+	for _, job := range jids {
+		all = append(all, job.JID)
+	}
+	return all
+}
+
+func TestANewScheduleBeginsWithItsNextTime(t *testing.T) {
+	e := newEnv(t)
+	w := e.follower(schedule("0 * * * *"), qless.NewSchedule("t", "@every 1h", "jobs", "K", nil))
+	w.await(t, "the last time", 2, of("schedule.last"))
+	w.stop()
+	require.Empty(t, e.scheduled())
+	require.Zero(t, w.count(of("schedule")))
+}
+
+func TestAScheduleGoesOnWhereItWas(t *testing.T) {
+	e := newEnv(t)
+	e.missed(5*time.Minute, schedule("* * * * *"))
+	e.follower(schedule("* * * * *")).puts(1)
+	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
+
+	e.missed(0, schedule("* * * * *"))
+	require.Len(t, e.scheduled(), 1, "it is put once")
+	e.clock.Advance(time.Minute)
+	changed := qless.NewSchedule("s", "*/2 * * * *", "other", "L", nil).OnMissed(qless.RunAll)
+	e.follower(changed).puts(1)
+	require.Equal(t, "L", e.pop("other").Klass)
+	require.Equal(t, "s@2024-01-02T12:05:00Z", e.pop("jobs").JID, "what is put stays as it is")
+}
+
+func TestTheJobOfASchedule(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Priority(3), qless.Tags("a"), qless.Retries(2))
+	e.missed(15*time.Minute, s)
+	e.follower(s).puts(1)
+	job := e.pop("jobs")
+	require.Equal(t, "s@2024-01-02T12:15:00Z", job.JID)
+	require.Equal(t, "K", job.Klass)
+	require.Equal(t, `{"n":1}`, string(job.Data))
+	require.Equal(t, 3, job.Priority)
+	require.Equal(t, []string{"a"}, job.Tags)
+	require.Equal(t, 2, job.Retries)
+}
+
+// A job is put whether the one before it is done or not, unless both have the same jid.
+func TestScheduledJobsMayOverlap(t *testing.T) {
+	e := newEnv(t)
+	both := []*qless.Schedule{
+		schedule("* * * * *").OnMissed(qless.RunAll),
+		qless.NewSchedule("t", "* * * * *", "single", "K", nil, qless.JID("only")).OnMissed(qless.RunAll),
+	}
+	for _, s := range both {
+		e.missed(0, s)
+	}
+	e.clock.Advance(3 * time.Minute)
+	w := e.follower(both...)
+	w.puts(6)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z", "s@2024-01-02T12:03:00Z"}, e.scheduled())
+	require.Equal(t, []string{"only"}, jids(e.pops("single", 10)))
+}
+
+func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
+	const workers, minutes = 10, 7
+	e := newEnv(t)
+	s := schedule("* * * * *").OnMissed(qless.RunAll)
+	e.missed(minutes*time.Minute, s)
+	var all []*testWorker
+	var begin []func()
+	for range workers {
+		w := e.newFollower(s)
+		learned, open := w.gate("schedule.last", true)
+		require.NoError(t, w.Start(t.Context()))
+		soon(t, "the last time", learned)
+		all, begin = append(all, w), append(begin, open)
+	}
+	for _, open := range begin {
+		open()
+	}
+	put := 0
+	for _, w := range all {
+		w.puts(minutes)
+		put += w.count(func(c tapped) bool { return c.script == "schedule" && c.reply != nil })
+	}
+	require.Equal(t, minutes, put)
+	var wanted []string
+	for i := range minutes {
+		wanted = append(wanted, fmt.Sprintf("s@2024-01-02T12:%02d:00Z", i+1))
+	}
+	require.Equal(t, wanted, e.scheduled())
+	for _, jid := range wanted {
+		require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+	}
+}
+
+// By the real clock, the workers put their own jobs.
+func TestAScheduleTicks(t *testing.T) {
+	e := newLiveEnv(t)
+	type tick struct {
+		jid string
+		at  time.Time
+	}
+	ticks := make(chan tick, 100)
+	for range 3 {
+		s := qless.NewSchedule("s", "@every 1s", "q", "K", nil).OnMissed(qless.RunAll)
+		w := e.worker(qless.WorkerConfig{Schedules: []*qless.Schedule{s}})
+		w.HandleFunc("K", func(_ context.Context, job *qless.Job) error {
+			ticks <- tick{job.JID, time.Now()}
+			return nil
+		})
+		w.start()
+	}
+	var due []time.Time
+	for range 3 {
+		got := soon(t, "a tick", ticks)
+		at, err := time.Parse(time.RFC3339, strings.TrimPrefix(got.jid, "s@"))
+		require.NoError(t, err)
+		require.False(t, got.at.Before(at), "it is not early")
+		due = append(due, at)
+	}
+	slices.SortFunc(due, time.Time.Compare)
+	require.Equal(t, []time.Time{due[0], due[0].Add(time.Second), due[0].Add(2 * time.Second)}, due)
+}
+
+func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
+	e := newEnv(t)
+	e.missed(2*time.Minute, schedule("* * * * *"))
+	w := e.newFollower(schedule("* * * * *").OnMissed(qless.RunAll))
+	for _, script := range []string{"schedule.last", "schedule"} {
+		w.instead(script, func(func() error) error { return errOffline })
+	}
+	require.NoError(t, w.Start(t.Context()))
+	refused := func(script string) func(c tapped) bool {
+		return func(c tapped) bool { return c.script == script && c.err != nil }
+	}
+	w.await(t, "a try", 3, refused("schedule.last"))
+	w.instead("schedule.last", nil)
+	w.await(t, "a try", 3, refused("schedule"))
+	w.instead("schedule", func(send func() error) error {
+		w.instead("schedule", nil)
+		return errors.Join(send(), errOffline) // it was done, but no answer comes
+	})
+	w.puts(2)
+	w.stop()
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z"}, e.scheduled())
+	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
+}
+
+func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("* * * * *"))
+	w := e.newFollower(schedule("* * * * *"))
+	w.Pause()
+	require.NoError(t, w.Start(t.Context()))
+	w.puts(1)
+	require.Len(t, e.scheduled(), 1)
+}
