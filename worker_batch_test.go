@@ -59,6 +59,18 @@ func TestAWorkerFillsAllItsSlots(t *testing.T) {
 	require.Equal(t, 4, e.counts("q").Waiting)
 }
 
+func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q")
+	e.put("q")
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	w.HandleFunc("K", nothing)
+	w.start()
+	for n := range 2 {
+		require.Equal(t, "finish reserve", w.await(t, "an outcome", n+1, of("finish")).trip)
+	}
+}
+
 func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})

@@ -127,6 +127,13 @@ func (w *testWorker) outcome(jid string) told {
 	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
 }
 
+// ends waits until the worker has completed a job, whatever it told of it before.
+func (w *testWorker) ends(jid string) told {
+	w.t.Helper()
+	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }
+	return w.await(w.t, "the end of "+jid, 1, completed).outcomes()[jid]
+}
+
 // works runs one job through a worker with a handler, and returns the job as it is after
 // that, and what the worker told.
 func (e *env) works(config qless.WorkerConfig, handler qless.HandlerFunc, options ...qless.PutOption) (*qless.Job, told) {

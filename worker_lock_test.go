@@ -198,7 +198,7 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	w.start()
 	jid := e.put("q")
 	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
-	w.await(t, "the end of the job", 1, func(c tapped) bool { return c.outcomes()[jid].action == "complete" })
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
 	w.stop()
 	require.Equal(t, 1, w.Stats().Lost)
 }

@@ -38,6 +38,7 @@ func soon[T any](t testing.TB, what string, channel <-chan T) T {
 // tapped is a script that a client ran.
 type tapped struct {
 	script string
+	trip   string   // the names of all scripts that went in the same round trip
 	args   []string // after the namespace and the time
 	reply  any
 	err    error
@@ -185,9 +186,12 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // pass sends commands, or lets somebody else, and notes the scripts among them.
 func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	var around func(func() error) error
+	var trip []string
 	p.mu.Lock()
 	for _, cmd := range cmds {
-		if run := p.around[scriptName(cmd)]; run != nil {
+		name := scriptName(cmd)
+		trip = append(trip, name)
+		if run := p.around[name]; run != nil {
 			around = run
 		}
 	}
@@ -203,17 +207,17 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 		err = nil
 	}
 	for _, cmd := range cmds {
-		p.note(cmd)
+		p.note(cmd, strings.Join(trip, " "))
 	}
 	return err
 }
 
-func (p *tap) note(cmd redis.Cmder) {
+func (p *tap) note(cmd redis.Cmder, trip string) {
 	name := scriptName(cmd)
 	if name == "" || redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		return
 	}
-	c := tapped{script: name, err: cmd.Err(), at: time.Now()}
+	c := tapped{script: name, trip: trip, err: cmd.Err(), at: time.Now()}
 	if c.err == redis.Nil {
 		c.err = nil
 	}
