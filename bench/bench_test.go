@@ -79,14 +79,14 @@ func TestCommandsOfEachOperation(t *testing.T) {
 	measured := rows(t, b, "ops")
 	calls := map[string]float64{ // commands of a call; one of them is TIME
 		"put":           8,
-		"put.many(100)": 404,
+		"put.many(100)": 305,
 		"pop(1)":        18,
 		"pop(10)":       18 + 9*5,
 		"empty pop":     8,
 		"heartbeat":     7,
 		"complete":      15,
 		"reserve(16)":   63,
-		"finish(16)":    90,
+		"finish(16)":    75,
 	}
 	dropIn := map[string]float64{ // the caller tells the time
 		"put":       7,

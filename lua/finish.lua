@@ -10,14 +10,13 @@
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
--- Cost     of n completed: 10 commands and 6 for each; else as the single commands
+-- Cost     of n completed: 10 commands and 4 for each; else as the single commands
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/give.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])
-local none = {}
 
 -- Reads what an action needs besides, from ARGV[first] to ARGV[last].
 local function read_details(item, first, last)
@@ -56,7 +55,7 @@ local function read_item(at)
     data = ARGV[at + 3],
     delay = 0,
     next = nil, depends = nil, group = nil, message = nil,
-    priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)

@@ -49,4 +49,4 @@ if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
 adopt_history(jid, job[2])
-record(jid, entry(now, message, data))
+record(job_key(jid), entry(now, message, data))

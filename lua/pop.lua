@@ -27,10 +27,16 @@ if count == 0 then
   return '[]'
 end
 
+-- A job as it is now that it is popped.
+local function popped_json(job, tracked, its_worker, expires)
+  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  return job_json(job, tracked)
+end
+
 local out = {}
 local heartbeat, cap = settings.heartbeat[1], settings.cap
 local expired = take_expired(queue, count, settings.grace, cap)
-lock(queue, expired, worker, heartbeat, cap, job_json, out)
+lock(queue, expired, worker, heartbeat, cap, popped_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
 while #out < count do
@@ -38,6 +44,6 @@ while #out < count do
   if #jids == 0 then
     break
   end
-  lock(queue, jids, worker, heartbeat, cap, job_json, out)
+  lock(queue, jids, worker, heartbeat, cap, popped_json, out)
 end
 return '[' .. table.concat(out, ',') .. ']'

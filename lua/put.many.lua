@@ -5,7 +5,7 @@
 --          the pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     of new jobs: 3 commands a queue, and 4 for each, 3 more for each tag or dependency
+-- Cost     of new jobs: 4 commands a queue, and 3 for each, 3 more for each tag or dependency
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"

@@ -122,11 +122,10 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -301,9 +300,9 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+local function read_waiting_job(key)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -316,26 +315,29 @@ local function relations_json(jid)
 end
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function read_fields(key, fields)
   if #fields < 20 then
@@ -385,48 +387,38 @@ local function take_work(queue, limit)
   end
   return jids
 end
-local function which_tracked(jids, first, last)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
-  local tracked = {}
-  for i = 1, #scores do
-    tracked[jids[first + i - 1]] = scores[i] and true or false
-  end
-  return tracked
-end
 local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
   local expires = exact(now + heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, waited, locks = {}, {}, {}
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
   for i = first, last do
     local jid = jids[i]
-    local job = read_job(jid)
+    local key = job_key(jid)
+    local job = read_waiting_job(key)
     if job[1] then
-      adopt_history(jid, job[14])
-      job[14] = false
-      record(jid, popped, cap)
-      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      job[3], job[5], job[7] = 'running', worker, expires
-      jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - finite(job[15], now)
-      locks[#locks + 1] = expires
-      locks[#locks + 1] = jid
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
   end
-  if #jobs == 0 then
+  if n == 0 then
     return
   end
   observe('wait', queue, waited)
   call('zadd', queue_key(queue, 'locks'), unpack(locks))
   call('zadd', worker_key(worker), unpack(locks))
-  local tracked = which_tracked(jids, first, last)
-  for i = 1, #jobs do
-    local jid = jobs[i][1]
-    if tracked[jid] then
-      publish('popped', jid)
+  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
     end
-    out[#out + 1] = show(jobs[i], tracked[jid])
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
 local function lock(queue, jids, worker, heartbeat, cap, show, out)
@@ -434,7 +426,7 @@ local function lock(queue, jids, worker, heartbeat, cap, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
   end
 end
-local function spawn_all(queue, due, limit)
+local function spawn_all(queue, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -490,7 +482,7 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
-  record(child, entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
   add_work(queue, at, job.priority, child)
 end
 local function spawn_due(queue, parent, due, limit)
@@ -522,9 +514,11 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-  if not may_write(queue_key(queue, 'recur')) then
+  local recur = queue_key(queue, 'recur')
+  if not may_write(recur) then
     return
   end
+  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -533,15 +527,11 @@ end
   end
 end
 local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-  if #due > 0 then
-    spawn_all(queue, due, limit)
+  if limit > 0 and is_due(queue, 'recur') then
+    spawn_all(queue, limit)
   end
 end
-local function move_due(queue, due)
+local function move_due(queue, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -553,9 +543,11 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  if not may_write(queue_key(queue, 'scheduled')) then
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -565,19 +557,15 @@ end
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end
-local function expire(queue, expired, grace, cap)
+local function expire(queue, limit, grace, cap)
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -627,7 +615,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function fail_exhausted(jid, queue, group, failure)
-  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   add_failure(jid, group)
   tally_failure(queue)
@@ -635,7 +623,7 @@ local function fail_exhausted(jid, queue, group, failure)
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(jid, entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, 'timed-out'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
@@ -652,7 +640,7 @@ local function fail_lost(queue, jid, worker, own_queue)
 end
   local locks = queue_key(queue, 'locks')
   local taken = {}
-  for _, jid in ipairs(expired) do
+  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
     local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
@@ -679,11 +667,10 @@ end
   return taken
 end
 local function take_expired(queue, limit, grace, cap)
-  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-  if #expired == 0 then
-    return expired
+  if is_due(queue, 'locks') then
+    return expire(queue, limit, grace, cap)
   end
-  return expire(queue, expired, grace, cap)
+  return {}
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
@@ -697,10 +684,14 @@ count = allowed(queue, settings.max_concurrency[1], count)
 if count == 0 then
   return '[]'
 end
+local function popped_json(job, tracked, its_worker, expires)
+  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  return job_json(job, tracked)
+end
 local out = {}
 local heartbeat, cap = settings.heartbeat[1], settings.cap
 local expired = take_expired(queue, count, settings.grace, cap)
-lock(queue, expired, worker, heartbeat, cap, job_json, out)
+lock(queue, expired, worker, heartbeat, cap, popped_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
 while #out < count do
@@ -708,7 +699,7 @@ while #out < count do
   if #jids == 0 then
     break
   end
-  lock(queue, jids, worker, heartbeat, cap, job_json, out)
+  lock(queue, jids, worker, heartbeat, cap, popped_json, out)
 end
 return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'put' then
@@ -745,6 +736,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -773,9 +772,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -810,31 +810,6 @@ local function options(area, first, last)
   end
   return given
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -846,9 +821,7 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -867,57 +840,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    call('rpush', key, entry(failed, 'failed'))
-  end
-  if done then
-    call('rpush', key, entry(done, 'done'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-  call('hdel', job_key(jid), 'history')
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function work_score(at, priority)
@@ -958,10 +884,78 @@ local function depend_on(jid, list, first)
   end
   return count
 end
-local function retag(jid, old, new)
+local function add_tags(jid, tags)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = 1, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function move(worker, item)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
@@ -982,54 +976,6 @@ local function without_tags(list, extra, first)
     end
   end
   return kept
-end
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
-end
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -1053,6 +999,10 @@ local function wake_for_slot(queue)
   if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -1092,6 +1042,18 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function remove_tags(jid, tags)
+  for i = 1, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -1112,49 +1074,54 @@ end
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function place(queue, item, waits, work)
-  local jid = item.jid
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
-    return 'scheduled'
-  end
-  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
-  work[#work + 1] = jid
-  return 'waiting'
-end
-local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
-  local exists = fields[4]
-  local depends = item.depends
-  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
-  local retries = item.retries or fields[6] or '5'
-  item.priority = item.priority or fields[1] or '0'
-  if exists then
-    adopt_history(jid, fields[8])
-    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-    if #depends > 0 then
-      replace_dependencies(jid, depends)
-    end
+  local tags = names_of(fields[2])
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or tags
+  item.retries = item.retries or fields[6]
+  adopt_history(jid, fields[8])
+  if fields[4] then
+    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  record(jid, text)
-  if exists or #tags > 0 then
-    retag(jid, names_of(fields[2]), tags)
+  remove_tags(jid, without_tags(tags, item.tags, 1))
+  if #item.depends > 0 then
+    replace_dependencies(jid, item.depends)
   end
-  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
-  if exists and not waits then
-    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  return call('scard', job_key(jid) .. '-dependencies') > 0
+end
+local function place(queue, item, waits, work)
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
   end
-  call('hset', job_key(jid),
+  local n = #work
+  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put_one(queue, item, key, waits, text, work)
+  local jid, depends = item.jid, item.depends
+  local tags, retries = item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(jid, tags)
+    stored_tags = cjson.encode(tags)
+  end
+  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
+    waits = true
+  end
+  call('hset', key,
     'jid', jid,
     'klass', item.klass,
     'data', item.data,
-    'priority', item.priority,
-    'tags', array(tags),
+    'priority', item.priority or '0',
+    'tags', stored_tags,
     'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
@@ -1163,19 +1130,25 @@ local function put_one(worker, queue, item, text, work)
     'remaining', retries,
     'time', stamp)
   if waits and item.delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+    call('hset', key, 'scheduled', exact(now + item.delay))
   end
 end
 local function put(worker, queue, items)
   local quoted = cjson.encode(queue)
   local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local work, jids = {}, {}
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local keys, jids, work = {}, {}, {}
   local heard, soonest = 0, math.huge
   for i = 1, #items do
-    local item = items[i]
-    jids[i] = item.jid
-    put_one(worker, queue, item, text, work)
-    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    jids[i] = items[i].jid
+    keys[i] = job_key(jids[i])
+  end
+  local some_exist = any_exists(keys)
+  for i = 1, #items do
+    local item, key = items[i], keys[i]
+    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
+    put_one(queue, item, key, waits, text, work)
+    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
     soonest = math.min(soonest, item.delay)
   end
   each_slice('zadd', queue_key(queue, 'work'), work)
@@ -1184,9 +1157,6 @@ local function put(worker, queue, items)
   if heard > 0 then
     wake_for(queue, soonest)
   end
-end
-local function optional_number(name, text)
-  return text and number('Put', name, text)
 end
 local function read_put(at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -1204,8 +1174,8 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     depends = names('Put', 'depends', given.depends),
-    priority = optional_number('priority', given.priority),
-    retries = optional_number('retries', given.retries),
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
@@ -1240,9 +1210,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -1313,6 +1284,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -1342,11 +1321,10 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -1502,7 +1480,7 @@ local function wake(queue)
     end
   end
 end
-local function free_dependents(jid, dependents)
+local function release_dependents(jid)
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -1529,19 +1507,14 @@ end
 local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
-  for _, other in ipairs(dependents) do
+  local dependents = job_key(jid) .. '-dependents'
+  for _, other in ipairs(call('smembers', dependents)) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', job_key(jid) .. '-dependents')
-end
-local function release_dependents(jid)
-  local dependents = call('smembers', job_key(jid) .. '-dependents')
-  if #dependents > 0 then
-    free_dependents(jid, dependents)
-  end
+  call('del', dependents)
 end
 local function not_owned(jid, owner, state, worker)
   if not state then
@@ -1553,7 +1526,7 @@ local function not_owned(jid, owner, state, worker)
   end
 end
 local PRUNED = 100
-local function delete_jobs(jids)
+local function prune(before, excess, limit)
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -1592,24 +1565,18 @@ local function delete_job(jid)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
-  for i = 1, #jids do
-    delete_job(jids[i])
-  end
-  each_slice('zrem', prefix .. 'completed', jids)
-end
-local function prune(keep_seconds, keep_count, limit)
   local completed = prefix .. 'completed'
-  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
-  local excess = call('zcard', completed) - keep_count
+  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  if #old > 0 then
-    delete_jobs(old)
+  for i = 1, #old do
+    delete_job(old[i])
   end
+  each_slice('zrem', completed, old)
 end
 local function settle(item, state, queue)
-  local key = job_key(item.jid)
+  local key = item.key
   if item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
@@ -1619,9 +1586,7 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -1652,14 +1617,14 @@ local function depend_on(jid, list, first)
   return count
 end
   local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
-  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if depend_on(jid, item.depends, 1) > 0 then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     if delay > 0 then
-      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+      call('hset', item.key, 'scheduled', exact(now + delay))
     end
     return 'depends'
   end
@@ -1678,29 +1643,47 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
+  local key = job_key(jid)
+  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.priority, item.retries = job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4]
   item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(jid), 'grace')
+    call('hdel', key, 'grace')
   end
 end
-local function unlock(queue, items, worker)
-  local jids, ran = {}, {}
+local function read_all(items, worker)
+  local owned, queues, by_queue, seen = {}, {}, {}, {}
   for i = 1, #items do
     local item = items[i]
-    if item.queue == queue then
-      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    local jid, queue = item.jid, item.queue
+    if seen[jid] then
+      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[jid] = true
+      local its = by_queue[queue]
+      if not its then
+        its = {queue = queue, jids = {}, ran = {}}
+        by_queue[queue] = its
+        queues[#queues + 1] = its
+      end
+      local n = #its.jids + 1
+      its.jids[n], its.ran[n] = jid, item.ran
     end
   end
+  return owned, queues
+end
+local function unlock(queue, jids, ran, worker)
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
@@ -1712,47 +1695,34 @@ end
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
-    fields[3 + i] = queues[i] .. '-max-concurrency'
+    fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function add_once(list, name)
-  for i = 1, #list do
-    if list[i] == name then
-      return
-    end
-  end
-  list[#list + 1] = name
-end
-local function read_all(items, worker)
-  local owned, queues, seen = {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    if seen[item.jid] then
-      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      item.problem = read_completed(item, worker)
-    end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[item.jid] = true
-      add_once(queues, item.queue)
-    end
-  end
-  return owned, queues
-end
-local function finish_all(items, keep_seconds, keep_count)
-  local scored = {}
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', prefix .. 'completed', unpack(scored))
-  prune(keep_seconds, keep_count, PRUNED + #items)
+  call('zadd', completed, unpack(scored))
+  local before = exact(now - keep_seconds)
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    prune(before, excess, PRUNED + #items)
+  end
+end
+local function tell(items)
+  local dependents = {}
   for i = 1, #items do
     local item = items[i]
+    dependents[i] = item.key .. '-dependents'
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
-    release_dependents(item.jid)
+  end
+  if any_exists(dependents) then
+    for i = 1, #items do
+      release_dependents(items[i].jid)
+    end
   end
 end
 local function complete(worker, items)
@@ -1763,14 +1733,12 @@ local function complete(worker, items)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], owned, worker)
+    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done = entry(now, 'done')
-  local jids, finished = {}, {}
+  local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
-    jids[i] = item.jid
-    record(item.jid, done, cap)
+    record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
     else
@@ -1779,13 +1747,16 @@ local function complete(worker, items)
       finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', jids)
+  for i = 1, #queues do
+    publish_each_tracked('completed', queues[i].jids)
+  end
   if #finished > 0 then
-    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
+    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
+    tell(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i])
+      wake(queues[i].queue)
     end
   end
 end
@@ -1988,11 +1959,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -2075,7 +2045,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function fail_exhausted(jid, queue, group, failure)
-  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   add_failure(jid, group)
   tally_failure(queue)
@@ -2260,11 +2230,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -2407,7 +2376,7 @@ local function fail(worker, item)
   publish_tracked('failed', jid)
   unlock_one(item, worker)
   leave_queue(item.current, jid)
-  record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker))
@@ -2874,9 +2843,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -2947,6 +2917,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -2984,11 +2962,10 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -3163,7 +3140,7 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function free_dependents(jid, dependents)
+local function release_dependents(jid)
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
@@ -3187,19 +3164,14 @@ end
 local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
-  for _, other in ipairs(dependents) do
+  local dependents = job_key(jid) .. '-dependents'
+  for _, other in ipairs(call('smembers', dependents)) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', job_key(jid) .. '-dependents')
-end
-local function release_dependents(jid)
-  local dependents = call('smembers', job_key(jid) .. '-dependents')
-  if #dependents > 0 then
-    free_dependents(jid, dependents)
-  end
+  call('del', dependents)
 end
 local function not_owned(jid, owner, state, worker)
   if not state then
@@ -3211,7 +3183,7 @@ local function not_owned(jid, owner, state, worker)
   end
 end
 local PRUNED = 100
-local function delete_jobs(jids)
+local function prune(before, excess, limit)
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -3250,24 +3222,18 @@ local function delete_job(jid)
   end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
-  for i = 1, #jids do
-    delete_job(jids[i])
-  end
-  each_slice('zrem', prefix .. 'completed', jids)
-end
-local function prune(keep_seconds, keep_count, limit)
   local completed = prefix .. 'completed'
-  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
-  local excess = call('zcard', completed) - keep_count
+  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  if #old > 0 then
-    delete_jobs(old)
+  for i = 1, #old do
+    delete_job(old[i])
   end
+  each_slice('zrem', completed, old)
 end
 local function settle(item, state, queue)
-  local key = job_key(item.jid)
+  local key = item.key
   if item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
@@ -3277,9 +3243,7 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
@@ -3302,14 +3266,14 @@ local function depend_on(jid, list, first)
   return count
 end
   local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
-  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if depend_on(jid, item.depends, 1) > 0 then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     if delay > 0 then
-      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+      call('hset', item.key, 'scheduled', exact(now + delay))
     end
     return 'depends'
   end
@@ -3328,29 +3292,47 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
+  local key = job_key(jid)
+  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.priority, item.retries = job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4]
   item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(jid), 'grace')
+    call('hdel', key, 'grace')
   end
 end
-local function unlock(queue, items, worker)
-  local jids, ran = {}, {}
+local function read_all(items, worker)
+  local owned, queues, by_queue, seen = {}, {}, {}, {}
   for i = 1, #items do
     local item = items[i]
-    if item.queue == queue then
-      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    local jid, queue = item.jid, item.queue
+    if seen[jid] then
+      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[jid] = true
+      local its = by_queue[queue]
+      if not its then
+        its = {queue = queue, jids = {}, ran = {}}
+        by_queue[queue] = its
+        queues[#queues + 1] = its
+      end
+      local n = #its.jids + 1
+      its.jids[n], its.ran[n] = jid, item.ran
     end
   end
+  return owned, queues
+end
+local function unlock(queue, jids, ran, worker)
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
@@ -3362,47 +3344,34 @@ end
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
-    fields[3 + i] = queues[i] .. '-max-concurrency'
+    fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
-local function add_once(list, name)
-  for i = 1, #list do
-    if list[i] == name then
-      return
-    end
-  end
-  list[#list + 1] = name
-end
-local function read_all(items, worker)
-  local owned, queues, seen = {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    if seen[item.jid] then
-      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      item.problem = read_completed(item, worker)
-    end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[item.jid] = true
-      add_once(queues, item.queue)
-    end
-  end
-  return owned, queues
-end
-local function finish_all(items, keep_seconds, keep_count)
-  local scored = {}
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', prefix .. 'completed', unpack(scored))
-  prune(keep_seconds, keep_count, PRUNED + #items)
+  call('zadd', completed, unpack(scored))
+  local before = exact(now - keep_seconds)
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    prune(before, excess, PRUNED + #items)
+  end
+end
+local function tell(items)
+  local dependents = {}
   for i = 1, #items do
     local item = items[i]
+    dependents[i] = item.key .. '-dependents'
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
-    release_dependents(item.jid)
+  end
+  if any_exists(dependents) then
+    for i = 1, #items do
+      release_dependents(items[i].jid)
+    end
   end
 end
 local function complete(worker, items)
@@ -3413,14 +3382,12 @@ local function complete(worker, items)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], owned, worker)
+    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done = entry(now, 'done')
-  local jids, finished = {}, {}
+  local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
-    jids[i] = item.jid
-    record(item.jid, done, cap)
+    record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
     else
@@ -3429,13 +3396,16 @@ local function complete(worker, items)
       finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', jids)
+  for i = 1, #queues do
+    publish_each_tracked('completed', queues[i].jids)
+  end
   if #finished > 0 then
-    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
+    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
+    tell(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i])
+      wake(queues[i].queue)
     end
   end
 end
@@ -3451,7 +3421,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function fail_exhausted(jid, queue, group, failure)
-  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   add_failure(jid, group)
   tally_failure(queue)
@@ -3497,7 +3467,7 @@ local function fail(worker, item)
   publish_tracked('failed', jid)
   unlock_one(item, worker)
   leave_queue(item.current, jid)
-  record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker))
@@ -3542,7 +3512,6 @@ local function release(worker, item)
   wake_for(item.current, item.delay)
 end
 local worker = required('Finish', 'worker', ARGV[2])
-local none = {}
 local function read_details(item, first, last)
   local action = item.action
   if action == 'complete' then
@@ -3576,7 +3545,7 @@ local function read_item(at)
     data = ARGV[at + 3],
     delay = 0,
     next = nil, depends = nil, group = nil, message = nil,
-    priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
@@ -3752,8 +3721,8 @@ local function history_json(jid)
   return '[' .. table.concat(list, ',') .. ']'
 end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -3766,24 +3735,24 @@ local function relations_json(jid)
 end
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -3838,7 +3807,10 @@ local function integer(area, name, text)
   end
   return n
 end
-local function move_due(queue, due)
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
+end
+local function move_due(queue, limit)
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -3860,9 +3832,11 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  if not may_write(queue_key(queue, 'scheduled')) then
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -3872,16 +3846,12 @@ end
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end
 local MOVED = 10000
@@ -3994,11 +3964,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -4087,7 +4056,7 @@ if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
 adopt_history(jid, job[2])
-record(jid, entry(now, message, data))
+record(job_key(jid), entry(now, message, data))
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -4215,8 +4184,8 @@ local function history_json(jid)
   return '[' .. table.concat(list, ',') .. ']'
 end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4229,24 +4198,24 @@ local function relations_json(jid)
 end
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -4455,8 +4424,8 @@ local function history_json(jid)
   return '[' .. table.concat(list, ',') .. ']'
 end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4469,24 +4438,24 @@ local function relations_json(jid)
 end
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -4496,7 +4465,10 @@ local function find_job(jid)
     return job_json(job, is_tracked(jid))
   end
 end
-local function spawn_all(queue, due, limit)
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
+end
+local function spawn_all(queue, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -4540,11 +4512,10 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function work_score(at, priority)
@@ -4577,7 +4548,7 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
-  record(child, entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
   add_work(queue, at, job.priority, child)
 end
 local function spawn_due(queue, parent, due, limit)
@@ -4609,9 +4580,11 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-  if not may_write(queue_key(queue, 'recur')) then
+  local recur = queue_key(queue, 'recur')
+  if not may_write(recur) then
     return
   end
+  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -4620,15 +4593,11 @@ end
   end
 end
 local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-  if #due > 0 then
-    spawn_all(queue, due, limit)
+  if limit > 0 and is_due(queue, 'recur') then
+    spawn_all(queue, limit)
   end
 end
-local function move_due(queue, due)
+local function move_due(queue, limit)
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -4637,9 +4606,11 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  if not may_write(queue_key(queue, 'scheduled')) then
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -4649,16 +4620,12 @@ end
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end
 local queue = required('Queue', 'queue', ARGV[2])
@@ -4763,9 +4730,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -4833,35 +4801,18 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
@@ -4874,9 +4825,7 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -4895,57 +4844,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    call('rpush', key, entry(failed, 'failed'))
-  end
-  if done then
-    call('rpush', key, entry(done, 'done'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-  call('hdel', job_key(jid), 'history')
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function work_score(at, priority)
@@ -4986,10 +4888,78 @@ local function depend_on(jid, list, first)
   end
   return count
 end
-local function retag(jid, old, new)
+local function add_tags(jid, tags)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = 1, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function move(worker, item)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
@@ -5010,54 +4980,6 @@ local function without_tags(list, extra, first)
     end
   end
   return kept
-end
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
-end
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -5081,6 +5003,10 @@ local function wake_for_slot(queue)
   if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -5120,6 +5046,18 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function remove_tags(jid, tags)
+  for i = 1, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -5140,49 +5078,54 @@ end
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function place(queue, item, waits, work)
-  local jid = item.jid
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
-    return 'scheduled'
-  end
-  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
-  work[#work + 1] = jid
-  return 'waiting'
-end
-local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
-  local exists = fields[4]
-  local depends = item.depends
-  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
-  local retries = item.retries or fields[6] or '5'
-  item.priority = item.priority or fields[1] or '0'
-  if exists then
-    adopt_history(jid, fields[8])
-    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-    if #depends > 0 then
-      replace_dependencies(jid, depends)
-    end
+  local tags = names_of(fields[2])
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or tags
+  item.retries = item.retries or fields[6]
+  adopt_history(jid, fields[8])
+  if fields[4] then
+    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  record(jid, text)
-  if exists or #tags > 0 then
-    retag(jid, names_of(fields[2]), tags)
+  remove_tags(jid, without_tags(tags, item.tags, 1))
+  if #item.depends > 0 then
+    replace_dependencies(jid, item.depends)
   end
-  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
-  if exists and not waits then
-    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  return call('scard', job_key(jid) .. '-dependencies') > 0
+end
+local function place(queue, item, waits, work)
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
   end
-  call('hset', job_key(jid),
+  local n = #work
+  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put_one(queue, item, key, waits, text, work)
+  local jid, depends = item.jid, item.depends
+  local tags, retries = item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(jid, tags)
+    stored_tags = cjson.encode(tags)
+  end
+  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
+    waits = true
+  end
+  call('hset', key,
     'jid', jid,
     'klass', item.klass,
     'data', item.data,
-    'priority', item.priority,
-    'tags', array(tags),
+    'priority', item.priority or '0',
+    'tags', stored_tags,
     'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
@@ -5191,19 +5134,25 @@ local function put_one(worker, queue, item, text, work)
     'remaining', retries,
     'time', stamp)
   if waits and item.delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+    call('hset', key, 'scheduled', exact(now + item.delay))
   end
 end
 local function put(worker, queue, items)
   local quoted = cjson.encode(queue)
   local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local work, jids = {}, {}
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local keys, jids, work = {}, {}, {}
   local heard, soonest = 0, math.huge
   for i = 1, #items do
-    local item = items[i]
-    jids[i] = item.jid
-    put_one(worker, queue, item, text, work)
-    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    jids[i] = items[i].jid
+    keys[i] = job_key(jids[i])
+  end
+  local some_exist = any_exists(keys)
+  for i = 1, #items do
+    local item, key = items[i], keys[i]
+    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
+    put_one(queue, item, key, waits, text, work)
+    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
     soonest = math.min(soonest, item.delay)
   end
   each_slice('zadd', queue_key(queue, 'work'), work)
@@ -5212,9 +5161,6 @@ local function put(worker, queue, items)
   if heard > 0 then
     wake_for(queue, soonest)
   end
-end
-local function optional_number(name, text)
-  return text and number('Put', name, text)
 end
 local function read_put(at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -5232,8 +5178,8 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     depends = names('Put', 'depends', given.depends),
-    priority = optional_number('priority', given.priority),
-    retries = optional_number('retries', given.retries),
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
@@ -5299,7 +5245,10 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function move_due(queue, due)
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
+end
+local function move_due(queue, limit)
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -5321,9 +5270,11 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  if not may_write(queue_key(queue, 'scheduled')) then
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -5333,16 +5284,12 @@ end
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end
 local MOVED = 10000
@@ -5419,9 +5366,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -5996,6 +5944,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -6030,9 +5986,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -6067,31 +6024,6 @@ local function options(area, first, last)
   end
   return given
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -6103,9 +6035,7 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -6124,57 +6054,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    call('rpush', key, entry(failed, 'failed'))
-  end
-  if done then
-    call('rpush', key, entry(done, 'done'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-  call('hdel', job_key(jid), 'history')
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function work_score(at, priority)
@@ -6215,10 +6098,78 @@ local function depend_on(jid, list, first)
   end
   return count
 end
-local function retag(jid, old, new)
+local function add_tags(jid, tags)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = 1, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function move(worker, item)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
@@ -6239,54 +6190,6 @@ local function without_tags(list, extra, first)
     end
   end
   return kept
-end
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
-end
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -6310,6 +6213,10 @@ local function wake_for_slot(queue)
   if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -6349,6 +6256,18 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function remove_tags(jid, tags)
+  for i = 1, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -6369,49 +6288,54 @@ end
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function place(queue, item, waits, work)
-  local jid = item.jid
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
-    return 'scheduled'
-  end
-  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
-  work[#work + 1] = jid
-  return 'waiting'
-end
-local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
-  local exists = fields[4]
-  local depends = item.depends
-  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
-  local retries = item.retries or fields[6] or '5'
-  item.priority = item.priority or fields[1] or '0'
-  if exists then
-    adopt_history(jid, fields[8])
-    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-    if #depends > 0 then
-      replace_dependencies(jid, depends)
-    end
+  local tags = names_of(fields[2])
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or tags
+  item.retries = item.retries or fields[6]
+  adopt_history(jid, fields[8])
+  if fields[4] then
+    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  record(jid, text)
-  if exists or #tags > 0 then
-    retag(jid, names_of(fields[2]), tags)
+  remove_tags(jid, without_tags(tags, item.tags, 1))
+  if #item.depends > 0 then
+    replace_dependencies(jid, item.depends)
   end
-  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
-  if exists and not waits then
-    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  return call('scard', job_key(jid) .. '-dependencies') > 0
+end
+local function place(queue, item, waits, work)
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
   end
-  call('hset', job_key(jid),
+  local n = #work
+  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put_one(queue, item, key, waits, text, work)
+  local jid, depends = item.jid, item.depends
+  local tags, retries = item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(jid, tags)
+    stored_tags = cjson.encode(tags)
+  end
+  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
+    waits = true
+  end
+  call('hset', key,
     'jid', jid,
     'klass', item.klass,
     'data', item.data,
-    'priority', item.priority,
-    'tags', array(tags),
+    'priority', item.priority or '0',
+    'tags', stored_tags,
     'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
@@ -6420,19 +6344,25 @@ local function put_one(worker, queue, item, text, work)
     'remaining', retries,
     'time', stamp)
   if waits and item.delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+    call('hset', key, 'scheduled', exact(now + item.delay))
   end
 end
 local function put(worker, queue, items)
   local quoted = cjson.encode(queue)
   local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local work, jids = {}, {}
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local keys, jids, work = {}, {}, {}
   local heard, soonest = 0, math.huge
   for i = 1, #items do
-    local item = items[i]
-    jids[i] = item.jid
-    put_one(worker, queue, item, text, work)
-    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    jids[i] = items[i].jid
+    keys[i] = job_key(jids[i])
+  end
+  local some_exist = any_exists(keys)
+  for i = 1, #items do
+    local item, key = items[i], keys[i]
+    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
+    put_one(queue, item, key, waits, text, work)
+    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
     soonest = math.min(soonest, item.delay)
   end
   each_slice('zadd', queue_key(queue, 'work'), work)
@@ -6441,9 +6371,6 @@ local function put(worker, queue, items)
   if heard > 0 then
     wake_for(queue, soonest)
   end
-end
-local function optional_number(name, text)
-  return text and number('Put', name, text)
 end
 local function read_put(at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -6461,8 +6388,8 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     depends = names('Put', 'depends', given.depends),
-    priority = optional_number('priority', given.priority),
-    retries = optional_number('retries', given.retries),
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
@@ -6570,11 +6497,10 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -6712,9 +6638,12 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+local function read_waiting_job(key)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function read_fields(key, fields)
   if #fields < 20 then
@@ -6764,48 +6693,38 @@ local function take_work(queue, limit)
   end
   return jids
 end
-local function which_tracked(jids, first, last)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
-  local tracked = {}
-  for i = 1, #scores do
-    tracked[jids[first + i - 1]] = scores[i] and true or false
-  end
-  return tracked
-end
 local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
   local expires = exact(now + heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, waited, locks = {}, {}, {}
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
   for i = first, last do
     local jid = jids[i]
-    local job = read_job(jid)
+    local key = job_key(jid)
+    local job = read_waiting_job(key)
     if job[1] then
-      adopt_history(jid, job[14])
-      job[14] = false
-      record(jid, popped, cap)
-      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      job[3], job[5], job[7] = 'running', worker, expires
-      jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - finite(job[15], now)
-      locks[#locks + 1] = expires
-      locks[#locks + 1] = jid
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
   end
-  if #jobs == 0 then
+  if n == 0 then
     return
   end
   observe('wait', queue, waited)
   call('zadd', queue_key(queue, 'locks'), unpack(locks))
   call('zadd', worker_key(worker), unpack(locks))
-  local tracked = which_tracked(jids, first, last)
-  for i = 1, #jobs do
-    local jid = jobs[i][1]
-    if tracked[jid] then
-      publish('popped', jid)
+  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
     end
-    out[#out + 1] = show(jobs[i], tracked[jid])
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
 local function lock(queue, jids, worker, heartbeat, cap, show, out)
@@ -6813,7 +6732,7 @@ local function lock(queue, jids, worker, heartbeat, cap, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
   end
 end
-local function spawn_all(queue, due, limit)
+local function spawn_all(queue, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -6869,7 +6788,7 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
-  record(child, entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
   add_work(queue, at, job.priority, child)
 end
 local function spawn_due(queue, parent, due, limit)
@@ -6901,9 +6820,11 @@ local function spawn_due(queue, parent, due, limit)
   end
   return spawned
 end
-  if not may_write(queue_key(queue, 'recur')) then
+  local recur = queue_key(queue, 'recur')
+  if not may_write(recur) then
     return
   end
+  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -6912,15 +6833,11 @@ end
   end
 end
 local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-  if #due > 0 then
-    spawn_all(queue, due, limit)
+  if limit > 0 and is_due(queue, 'recur') then
+    spawn_all(queue, limit)
   end
 end
-local function move_due(queue, due)
+local function move_due(queue, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -6932,9 +6849,11 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  if not may_write(queue_key(queue, 'scheduled')) then
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -6944,19 +6863,15 @@ end
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end
-local function expire(queue, expired, grace, cap)
+local function expire(queue, limit, grace, cap)
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -7006,7 +6921,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function fail_exhausted(jid, queue, group, failure)
-  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   add_failure(jid, group)
   tally_failure(queue)
@@ -7014,7 +6929,7 @@ local function fail_exhausted(jid, queue, group, failure)
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(jid, entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, 'timed-out'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
@@ -7031,7 +6946,7 @@ local function fail_lost(queue, jid, worker, own_queue)
 end
   local locks = queue_key(queue, 'locks')
   local taken = {}
-  for _, jid in ipairs(expired) do
+  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
     local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
@@ -7058,11 +6973,10 @@ end
   return taken
 end
 local function take_expired(queue, limit, grace, cap)
-  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-  if #expired == 0 then
-    return expired
+  if is_due(queue, 'locks') then
+    return expire(queue, limit, grace, cap)
   end
-  return expire(queue, expired, grace, cap)
+  return {}
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7103,20 +7017,9 @@ local function become_busy()
   end
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
-local function first_due(key)
-  return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
-end
 local function has_more(queue)
-  if call('exists', queue_key(queue, 'work')) == 1 then
-    return true
-  end
-  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = first_due(queue_key(queue, part))
-    if due and due <= now then
-      return true
-    end
-  end
-  return false
+  return call('exists', queue_key(queue, 'work')) == 1 or
+    is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 local function pass_on()
   if call('exists', idle) == 0 then
@@ -7150,24 +7053,16 @@ local function open(i, wanted)
   if wanted == 0 then
     return expired, 0
   end
-  local due = first_due(queue_key(queue, 'locks'))
-  if due and due <= now then
-    expired = take_expired(queue, wanted, settings.grace, settings.cap)
-  end
+  expired = take_expired(queue, wanted, settings.grace, settings.cap)
   wanted = wanted - #expired
-  due = first_due(queue_key(queue, 'recur'))
-  if due and due <= now then
-    check_recurring(queue, wanted)
-  end
-  due = first_due(queue_key(queue, 'scheduled'))
-  if due and due <= now then
-    check_scheduled(queue, wanted)
-  end
+  check_recurring(queue, wanted)
+  check_scheduled(queue, wanted)
   return expired, wanted
 end
 local function fields(heartbeat)
   return function(job)
-    return {job[1], job[2], job[4], job[6], job[8], job[9], job[10], job[11], job[12], job[13], heartbeat}
+    job[11], job[12] = heartbeat, nil
+    return job
   end
 end
 local function lock_from(i, jids, out)
@@ -7338,6 +7233,14 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function any_exists(keys)
+  for from = 1, #keys, 1000 do
+    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 local function each_slice(operation, key, list)
   for from = 1, #list, 1000 do
     call(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -7372,9 +7275,10 @@ local function json(area, name, text)
   end
   return value
 end
+local none = {}
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then
@@ -7409,31 +7313,6 @@ local function options(area, first, last)
   end
   return given
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
 end
@@ -7445,9 +7324,7 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -7466,57 +7343,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    call('rpush', key, entry(failed, 'failed'))
-  end
-  if done then
-    call('rpush', key, entry(done, 'done'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-  call('hdel', job_key(jid), 'history')
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function work_score(at, priority)
@@ -7557,10 +7387,78 @@ local function depend_on(jid, list, first)
   end
   return count
 end
-local function retag(jid, old, new)
+local function add_tags(jid, tags)
 local function add_tag(jid, tag)
   if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = 1, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function move(worker, item)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    call('rpush', key, entry(failed, 'failed'))
+  end
+  if done then
+    call('rpush', key, entry(done, 'done'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+  call('hdel', job_key(jid), 'history')
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
@@ -7581,54 +7479,6 @@ local function without_tags(list, extra, first)
     end
   end
   return kept
-end
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
-  end
-  for i = 1, #new do
-    add_tag(jid, new[i])
-  end
-end
-local function replace_dependencies(jid, depends)
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
-end
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
-  end
-end
-local function leave(jid, job, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
@@ -7652,6 +7502,10 @@ local function wake_for_slot(queue)
   if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function undepend(jid, other)
+  call('srem', job_key(other) .. '-dependents', jid)
+  call('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -7691,6 +7545,18 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function remove_tags(jid, tags)
+  for i = 1, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function replace_dependencies(jid, depends)
+  local old = call('smembers', job_key(jid) .. '-dependencies')
+  for _, other in ipairs(without_tags(old, depends, 1)) do
+    undepend(jid, other)
+  end
+end
+local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -7711,49 +7577,54 @@ end
     call('hdel', job_key(jid), 'grace')
   end
 end
-local function place(queue, item, waits, work)
-  local jid = item.jid
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
-    return 'scheduled'
-  end
-  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
-  work[#work + 1] = jid
-  return 'waiting'
-end
-local function put_one(worker, queue, item, text, work)
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
-  local exists = fields[4]
-  local depends = item.depends
-  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
-  local retries = item.retries or fields[6] or '5'
-  item.priority = item.priority or fields[1] or '0'
-  if exists then
-    adopt_history(jid, fields[8])
-    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-    if #depends > 0 then
-      replace_dependencies(jid, depends)
-    end
+  local tags = names_of(fields[2])
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or tags
+  item.retries = item.retries or fields[6]
+  adopt_history(jid, fields[8])
+  if fields[4] then
+    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  record(jid, text)
-  if exists or #tags > 0 then
-    retag(jid, names_of(fields[2]), tags)
+  remove_tags(jid, without_tags(tags, item.tags, 1))
+  if #item.depends > 0 then
+    replace_dependencies(jid, item.depends)
   end
-  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
-  if exists and not waits then
-    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  return call('scard', job_key(jid) .. '-dependencies') > 0
+end
+local function place(queue, item, waits, work)
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
   end
-  call('hset', job_key(jid),
+  local n = #work
+  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put_one(queue, item, key, waits, text, work)
+  local jid, depends = item.jid, item.depends
+  local tags, retries = item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(jid, tags)
+    stored_tags = cjson.encode(tags)
+  end
+  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
+    waits = true
+  end
+  call('hset', key,
     'jid', jid,
     'klass', item.klass,
     'data', item.data,
-    'priority', item.priority,
-    'tags', array(tags),
+    'priority', item.priority or '0',
+    'tags', stored_tags,
     'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
@@ -7762,19 +7633,25 @@ local function put_one(worker, queue, item, text, work)
     'remaining', retries,
     'time', stamp)
   if waits and item.delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+    call('hset', key, 'scheduled', exact(now + item.delay))
   end
 end
 local function put(worker, queue, items)
   local quoted = cjson.encode(queue)
   local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local work, jids = {}, {}
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local keys, jids, work = {}, {}, {}
   local heard, soonest = 0, math.huge
   for i = 1, #items do
-    local item = items[i]
-    jids[i] = item.jid
-    put_one(worker, queue, item, text, work)
-    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    jids[i] = items[i].jid
+    keys[i] = job_key(jids[i])
+  end
+  local some_exist = any_exists(keys)
+  for i = 1, #items do
+    local item, key = items[i], keys[i]
+    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
+    put_one(queue, item, key, waits, text, work)
+    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
     soonest = math.min(soonest, item.delay)
   end
   each_slice('zadd', queue_key(queue, 'work'), work)
@@ -7783,9 +7660,6 @@ local function put(worker, queue, items)
   if heard > 0 then
     wake_for(queue, soonest)
   end
-end
-local function optional_number(name, text)
-  return text and number('Put', name, text)
 end
 local function read_put(at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -7803,8 +7677,8 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     depends = names('Put', 'depends', given.depends),
-    priority = optional_number('priority', given.priority),
-    retries = optional_number('retries', given.retries),
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
@@ -8132,11 +8006,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -8218,7 +8091,7 @@ end
 for jid, job in pairs(running) do
   local queue, worker = job[1], job[3]
   adopt_history(jid, job[4])
-  record(jid, entry(now, 'timed-out'))
+  record(job_key(jid), entry(now, 'timed-out'))
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
@@ -8376,8 +8249,8 @@ local function history_json(jid)
   return '[' .. table.concat(list, ',') .. ']'
 end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -8390,24 +8263,24 @@ local function relations_json(jid)
 end
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -8545,11 +8418,10 @@ end
     call('lpush', key, first)
   end
 end
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 local function move_history(jid, text)
@@ -8633,7 +8505,7 @@ for _, jid in ipairs(jids) do
   local old_queue, priority, retries, failure = job[1], job[2], job[3], job[4]
   if old_queue then
     adopt_history(jid, job[5])
-    record(jid, entry(now, 'put', cjson.encode({q = queue})))
+    record(job_key(jid), entry(now, 'put', cjson.encode({q = queue})))
     uncount_failure(old_queue, list_of(failure))
     call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', queue, 'remaining', retries or 5)

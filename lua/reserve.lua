@@ -58,23 +58,10 @@ end
 
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
--- When the first member of a sorted set falls due; nil when it is empty.
-local function first_due(key)
-  return tonumber(call('zrange', key, 0, 0, 'WITHSCORES')[2])
-end
-
 -- Whether a queue has more that could be taken at once.
 local function has_more(queue)
-  if call('exists', queue_key(queue, 'work')) == 1 then
-    return true
-  end
-  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = first_due(queue_key(queue, part))
-    if due and due <= now then
-      return true
-    end
-  end
-  return false
+  return call('exists', queue_key(queue, 'work')) == 1 or
+    is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
 -- What is left when the worker has all that it wanted is for another one, if one is idle.
@@ -119,26 +106,18 @@ local function open(i, wanted)
   if wanted == 0 then
     return expired, 0
   end
-  local due = first_due(queue_key(queue, 'locks'))
-  if due and due <= now then
-    expired = take_expired(queue, wanted, settings.grace, settings.cap)
-  end
+  expired = take_expired(queue, wanted, settings.grace, settings.cap)
   wanted = wanted - #expired
-  due = first_due(queue_key(queue, 'recur'))
-  if due and due <= now then
-    check_recurring(queue, wanted)
-  end
-  due = first_due(queue_key(queue, 'scheduled'))
-  if due and due <= now then
-    check_scheduled(queue, wanted)
-  end
+  check_recurring(queue, wanted)
+  check_scheduled(queue, wanted)
   return expired, wanted
 end
 
 -- What a job is to a worker: no history and no relations, which are dear and seldom needed.
 local function fields(heartbeat)
   return function(job)
-    return {job[1], job[2], job[4], job[6], job[8], job[9], job[10], job[11], job[12], job[13], heartbeat}
+    job[11], job[12] = heartbeat, nil
+    return job
   end
 end
 

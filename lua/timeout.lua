@@ -29,7 +29,7 @@ end
 for jid, job in pairs(running) do
   local queue, worker = job[1], job[3]
   adopt_history(jid, job[4])
-  record(jid, entry(now, 'timed-out'))
+  record(job_key(jid), entry(now, 'timed-out'))
   call('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')

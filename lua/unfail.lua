@@ -29,7 +29,7 @@ for _, jid in ipairs(jids) do
   local old_queue, priority, retries, failure = job[1], job[2], job[3], job[4]
   if old_queue then
     adopt_history(jid, job[5])
-    record(jid, entry(now, 'put', cjson.encode({q = queue})))
+    record(job_key(jid), entry(now, 'put', cjson.encode({q = queue})))
     uncount_failure(old_queue, list_of(failure))
     call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', queue, 'remaining', retries or 5)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// chunk is a top-level part of a script: a function, or the statements between functions.
+// chunk is a top-level part of a script: a function, a constant, or the statements between them.
 type chunk struct {
-	name string // the function's; empty for statements
+	name string // the function's or constant's; empty for statements
 	cold bool   // it seldom runs
 	code string
 }
 
-// split cuts code into its top-level functions and the statements between them. It
-// relies on the sources' layout: a function begins and ends in the first column.
+// split cuts code into its top-level functions and constants, and the statements between
+// them. It relies on the sources' layout: a function begins and ends in the first column.
 func split(code string) []chunk {
 	var chunks []chunk
 	var current []string
@@ -30,6 +30,11 @@ func split(code string) []chunk {
 			flush(chunk{})
 			function = chunk{name: m[1], cold: m[2] != ""}
 			line = strings.TrimSuffix(line, m[2])
+		} else if m := constantLine.FindStringSubmatch(line); m != nil {
+			flush(chunk{})
+			current = []string{line}
+			flush(chunk{name: m[1]})
+			continue
 		}
 		current = append(current, line)
 		if function.name != "" && line == "end" {

@@ -8,7 +8,7 @@
 // needs it.
 //
 // Every top-level function of a script costs the server a closure on each call. So those
-// that a command does not use are left out; and those that are used only by functions that
+// that a command does not use are left out, and so are constants; and those that are used only by functions that
 // seldom run, which say so on their first line,
 //
 //	local function free(jid) -- cold
@@ -31,6 +31,7 @@ const DropInName = "qless.lua"
 var (
 	includeLine  = regexp.MustCompile(`^-- @include "([^"]+)"$`)
 	functionLine = regexp.MustCompile(`^local function (\w+)\(.*?\)( -- cold)?$`)
+	constantLine = regexp.MustCompile(`^local (\w+) = (?:'[^']*'|\d+|\{\})$`)
 )
 
 // Commands lists the commands of a source tree, in order.

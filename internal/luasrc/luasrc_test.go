@@ -60,10 +60,18 @@ return x(y())
 func TestPiecesThatIncludeOneAnotherAreTakenInOnce(t *testing.T) {
 	sources := tree(map[string]string{
 		"a.lua":     "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn x()\n",
-		"lib/x.lua": "-- x.\n\n-- @include \"lib/y.lua\"\n\nlocal function x()\n  return 1\nend\n",
+		"lib/x.lua": "-- x.\n\n-- @include \"lib/y.lua\"\n\nlocal function x()\n  return y\nend\n",
 		"lib/y.lua": "-- y.\n\n-- @include \"lib/x.lua\"\n\nlocal y = 2\n",
 	})
-	require.Equal(t, "-- a.\nlocal y = 2\nlocal function x()\n  return 1\nend\nreturn x()\n", compact(flatten(t, sources, "a")))
+	require.Equal(t, "-- a.\nlocal y = 2\nlocal function x()\n  return y\nend\nreturn x()\n", compact(flatten(t, sources, "a")))
+}
+
+func TestConstantsThatAreNotUsedAreLeftOut(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua":     "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn used .. x\n",
+		"lib/x.lua": "-- x.\n\nlocal used = ' '\nlocal unused = ' '\nlocal none = {}\nlocal many = 100\nlocal x = f()\n",
+	})
+	require.Equal(t, "-- a.\nlocal used = ' '\nlocal x = f()\nreturn used .. x\n", compact(flatten(t, sources, "a")))
 }
 
 func TestFunctionsThatAreNotUsedAreLeftOut(t *testing.T) {

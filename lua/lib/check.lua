@@ -53,10 +53,13 @@ local function json(area, name, text)
   return value
 end
 
+-- The list of those who were not given; nobody changes it.
+local none = {}
+
 -- A JSON array of names, such as tags or jids; empty when there is no text.
 local function names(area, name, text)
   if not text then
-    return {}
+    return none
   end
   local list = json(area, name, text)
   if type(list) ~= 'table' then

@@ -24,29 +24,22 @@ local function delete_job(jid)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
-local function delete_jobs(jids) -- cold
-  for i = 1, #jids do
-    delete_job(jids[i])
-  end
-  each_slice('zrem', prefix .. 'completed', jids)
-end
-
--- Deletes completed jobs that are too old, or too many.
-local function prune(keep_seconds, keep_count, limit)
+-- Deletes completed jobs, at most limit: those from before a time, or what is too many.
+local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
-  local old = call('zrangebyscore', completed, 0, exact(now - keep_seconds), 'LIMIT', 0, limit)
-  local excess = call('zcard', completed) - keep_count
+  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
   if excess > #old then
     old = call('zrange', completed, 0, math.min(excess, limit) - 1)
   end
-  if #old > 0 then
-    delete_jobs(old)
+  for i = 1, #old do
+    delete_job(old[i])
   end
+  each_slice('zrem', completed, old)
 end
 
 -- Writes what every outcome changes. Data is saved when there is any to save.
 local function settle(item, state, queue)
-  local key = job_key(item.jid)
+  local key = item.key
   if item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
@@ -59,14 +52,14 @@ end
 -- Puts a job into its next queue; the state that it has there.
 local function advance(item, cap) -- cold
   local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish_ready(cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}))
-  record(jid, entry(now, 'put', cjson.encode({q = queue})), cap)
+  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if depend_on(jid, item.depends, 1) > 0 then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     if delay > 0 then
-      call('hset', job_key(jid), 'scheduled', exact(now + delay))
+      call('hset', item.key, 'scheduled', exact(now + delay))
     end
     return 'depends'
   end
@@ -87,31 +80,52 @@ end
 -- Reads a job, and checks that this worker may complete it; why not, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
-  local job = call('hmget', job_key(jid), 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
+  local key = job_key(jid)
+  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
   local problem = not_owned(jid, job[1], job[2], worker)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.priority, item.retries = job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4]
   item.ran = now - finite(job[6], now)
   adopt_history(jid, job[7])
   if job[8] then
-    call('hdel', job_key(jid), 'grace')
+    call('hdel', key, 'grace')
   end
 end
 
--- Gives back the locks of those of the items that are in a queue, and adds to its statistics.
-local function unlock(queue, items, worker)
-  local jids, ran = {}, {}
+-- Those of the items that this worker may complete, and {queue, jids, ran} of each of their
+-- queues. The others get a problem, and so does a job that is named twice.
+local function read_all(items, worker)
+  local owned, queues, by_queue, seen = {}, {}, {}, {}
   for i = 1, #items do
     local item = items[i]
-    if item.queue == queue then
-      jids[#jids + 1], ran[#ran + 1] = item.jid, item.ran
+    local jid, queue = item.jid, item.queue
+    if seen[jid] then
+      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[jid] = true
+      local its = by_queue[queue]
+      if not its then
+        its = {queue = queue, jids = {}, ran = {}}
+        by_queue[queue] = its
+        queues[#queues + 1] = its
+      end
+      local n = #its.jids + 1
+      its.jids[n], its.ran[n] = jid, item.ran
     end
   end
+  return owned, queues
+end
+
+-- Gives back the locks of a queue's jobs, and adds to its statistics.
+local function unlock(queue, jids, ran, worker)
   if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
@@ -126,53 +140,38 @@ end
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
-    fields[3 + i] = queues[i] .. '-max-concurrency'
+    fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
   return call('hmget', prefix .. 'config', unpack(fields))
 end
 
-local function add_once(list, name)
-  for i = 1, #list do
-    if list[i] == name then
-      return
-    end
-  end
-  list[#list + 1] = name
-end
-
--- Those of the items that this worker may complete, and their queues. The others get a
--- problem, and so does a job that is named twice.
-local function read_all(items, worker)
-  local owned, queues, seen = {}, {}, {}
-  for i = 1, #items do
-    local item = items[i]
-    if seen[item.jid] then
-      item.problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      item.problem = read_completed(item, worker)
-    end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[item.jid] = true
-      add_once(queues, item.queue)
-    end
-  end
-  return owned, queues
-end
-
--- Completes jobs for good.
-local function finish_all(items, keep_seconds, keep_count)
-  local scored = {}
+-- Keeps the jobs that are complete for good, and deletes old ones.
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', prefix .. 'completed', unpack(scored))
-  prune(keep_seconds, keep_count, PRUNED + #items)
+  call('zadd', completed, unpack(scored))
+  local before = exact(now - keep_seconds)
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    prune(before, excess, PRUNED + #items)
+  end
+end
+
+-- Tells the log, and the jobs that waited for them, of jobs that are complete for good.
+local function tell(items)
+  local dependents = {}
   for i = 1, #items do
     local item = items[i]
+    dependents[i] = item.key .. '-dependents'
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
-    release_dependents(item.jid)
+  end
+  if any_exists(dependents) then
+    for i = 1, #items do
+      release_dependents(items[i].jid)
+    end
   end
 end
 
@@ -186,14 +185,12 @@ local function complete(worker, items)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   for i = 1, #queues do
-    unlock(queues[i], owned, worker)
+    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done = entry(now, 'done')
-  local jids, finished = {}, {}
+  local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
-    jids[i] = item.jid
-    record(item.jid, done, cap)
+    record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
     else
@@ -202,13 +199,16 @@ local function complete(worker, items)
       finished[#finished + 1] = item
     end
   end
-  publish_each_tracked('completed', jids)
+  for i = 1, #queues do
+    publish_each_tracked('completed', queues[i].jids)
+  end
   if #finished > 0 then
-    finish_all(finished, finite(config[1], 604800), finite(config[2], 50000))
+    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
+    tell(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i])
+      wake(queues[i].queue)
     end
   end
 end

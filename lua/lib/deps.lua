@@ -49,20 +49,14 @@ local function waits_for_nothing(jid)
   return call('scard', job_key(jid) .. '-dependencies') == 0
 end
 
-local function free_dependents(jid, dependents) -- cold
-  for _, other in ipairs(dependents) do
+-- A job is complete: those that waited for it alone go on.
+local function release_dependents(jid) -- cold
+  local dependents = job_key(jid) .. '-dependents'
+  for _, other in ipairs(call('smembers', dependents)) do
     call('srem', job_key(other) .. '-dependencies', jid)
     if waits_for_nothing(other) then
       free(other, true)
     end
   end
-  call('del', job_key(jid) .. '-dependents')
-end
-
--- A job is complete: those that waited for it alone go on.
-local function release_dependents(jid)
-  local dependents = call('smembers', job_key(jid) .. '-dependents')
-  if #dependents > 0 then
-    free_dependents(jid, dependents)
-  end
+  call('del', dependents)
 end

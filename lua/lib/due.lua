@@ -27,7 +27,7 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
-  record(child, entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
   add_work(queue, at, job.priority, child)
 end
 
@@ -62,10 +62,12 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 
-local function spawn_all(queue, due, limit) -- cold
-  if not may_write(queue_key(queue, 'recur')) then
+local function spawn_all(queue, limit) -- cold
+  local recur = queue_key(queue, 'recur')
+  if not may_write(recur) then
     return
   end
+  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -76,19 +78,17 @@ end
 
 -- Spawns what recurs and is due, at most limit.
 local function check_recurring(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
-  if #due > 0 then
-    spawn_all(queue, due, limit)
+  if limit > 0 and is_due(queue, 'recur') then
+    spawn_all(queue, limit)
   end
 end
 
-local function move_due(queue, due) -- cold
-  if not may_write(queue_key(queue, 'scheduled')) then
+local function move_due(queue, limit) -- cold
+  local scheduled = queue_key(queue, 'scheduled')
+  if not may_write(scheduled) then
     return
   end
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = call('hget', job_key(jid), 'priority')
@@ -98,17 +98,13 @@ local function move_due(queue, due) -- cold
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', queue_key(queue, 'scheduled'), due)
+  each_slice('zrem', scheduled, due)
   each_slice('zadd', queue_key(queue, 'work'), work)
 end
 
 -- Moves scheduled jobs that are due into work, at most limit.
 local function check_scheduled(queue, limit)
-  if limit <= 0 then
-    return
-  end
-  local due = call('zrangebyscore', queue_key(queue, 'scheduled'), 0, stamp, 'LIMIT', 0, limit)
-  if #due > 0 then
-    move_due(queue, due)
+  if limit > 0 and is_due(queue, 'scheduled') then
+    move_due(queue, limit)
   end
 end

@@ -27,11 +27,9 @@ local function publish_each_tracked(channel, jids)
   end
 end
 
--- Tells the log of a job that is ready in a queue. The space at the end is for listeners who
--- wake idle workers: it says that this script does so itself. JSON readers pass over it.
-local function publish_ready(message)
-  return publish('log', message .. ' ')
-end
+-- What ends a message that tells of a job that is ready in a queue. It is for listeners who wake
+-- idle workers: it says that this script does so itself. JSON readers pass over it.
+local READY = ' '
 
 -- Tells a worker, and the log, that its lock on a job is gone.
 local function lock_lost(jid, worker)

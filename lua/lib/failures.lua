@@ -49,7 +49,7 @@ end
 
 -- Fails a job that has no retries left; the queue is the one whose retries they were.
 local function fail_exhausted(jid, queue, group, failure)
-  record(jid, entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   add_failure(jid, group)
   tally_failure(queue)

@@ -58,7 +58,7 @@ local function fail(worker, item)
   publish_tracked('failed', jid)
   unlock_one(item, worker)
   leave_queue(item.current, jid)
-  record(jid, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker))

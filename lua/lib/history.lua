@@ -27,12 +27,11 @@ local function trim_history(key, length, cap) -- cold
   end
 end
 
--- Appends an entry. The cap is read only when it could matter, unless the caller has it.
-local function record(jid, text, cap)
-  local key = job_key(jid) .. '-history'
-  local length = call('rpush', key, text)
+-- Appends an entry to the history of the job with this key. The cap is read only when it could matter, unless the caller has it.
+local function record(key, text, cap)
+  local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then
-    trim_history(key, length, cap)
+    trim_history(key .. '-history', length, cap)
   end
 end
 

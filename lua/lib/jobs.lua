@@ -5,12 +5,18 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 
--- The fields of a job, in this order: what job_json reads, and what pop needs beside.
--- 1 jid  2 klass  3 state  4 queue  5 worker  6 priority  7 expires  8 retries  9 remaining
--- 10 data  11 tags  12 failure  13 spawned_from_jid  14 history (old style)  15 time
+-- The fields of a job, in this order:
+-- 1 jid  2 klass  3 queue  4 priority  5 retries  6 remaining  7 data  8 tags  9 failure
+-- 10 spawned_from_jid  11 time  12 history (old style)  13 state  14 worker  15 expires
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'state', 'queue', 'worker', 'priority',
-    'expires', 'retries', 'remaining', 'data', 'tags', 'failure', 'spawned_from_jid', 'history', 'time')
+  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+end
+
+-- The same without those that change when a job is popped.
+local function read_waiting_job(key)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
 end
 
 -- Both sets are empty for most jobs: one question finds that out.
@@ -27,24 +33,24 @@ end
 -- JSON of a job. Tags and failure are stored as JSON.
 local function job_json(job, tracked)
   local jid = job[1]
-  adopt_history(jid, job[14])
+  adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
     klass = job[2],
-    state = job[3],
-    queue = job[4],
-    worker = job[5] or '',
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[6], 0),
-    expires = finite(job[7], 0),
-    retries = finite(job[8], 0),
-    remaining = math.floor(finite(job[9], 0)),
-    data = job[10],
-    spawned_from_jid = job[13],
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[11] and job[11] ~= '[]' and readable(job[11]) or '[]') ..
-    ',"failure":' .. (job[12] and job[12] ~= '{}' and readable(job[12]) or '{}') ..
+    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
+    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end

@@ -11,7 +11,7 @@
 -- Warns the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(jid, entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, 'timed-out'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
@@ -30,11 +30,11 @@ local function fail_lost(queue, jid, worker, own_queue)
   }))
 end
 
--- Deals with expired locks; the jids to be handed out.
-local function expire(queue, expired, grace, cap) -- cold
+-- Deals with expired locks, at most limit; the jids to be handed out.
+local function expire(queue, limit, grace, cap) -- cold
   local locks = queue_key(queue, 'locks')
   local taken = {}
-  for _, jid in ipairs(expired) do
+  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
     local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
     if not worker then
@@ -63,9 +63,8 @@ end
 
 -- Looks at the locks that have expired, at most limit; the jids to be handed out.
 local function take_expired(queue, limit, grace, cap)
-  local expired = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
-  if #expired == 0 then
-    return expired
+  if is_due(queue, 'locks') then
+    return expire(queue, limit, grace, cap)
   end
-  return expire(queue, expired, grace, cap)
+  return {}
 end

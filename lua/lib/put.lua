@@ -12,18 +12,20 @@
 -- @include "lib/failures.lua"
 -- @include "lib/wake.lua"
 
--- Gives a job its new tags: old ones that are not among them go.
-local function retag(jid, old, new) -- cold
-  for _, tag in ipairs(without_tags(old, new, 1)) do
-    remove_tag(jid, tag)
+local function add_tags(jid, tags) -- cold
+  for i = 1, #tags do
+    add_tag(jid, tags[i])
   end
-  for i = 1, #new do
-    add_tag(jid, new[i])
+end
+
+local function remove_tags(jid, tags)
+  for i = 1, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 
 -- New dependencies replace the old ones.
-local function replace_dependencies(jid, depends) -- cold
+local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
     undepend(jid, other)
@@ -31,7 +33,7 @@ local function replace_dependencies(jid, depends) -- cold
 end
 
 -- Takes a job that exists out of everything that its old state put it into.
-local function leave(jid, job, worker) -- cold
+local function leave(jid, job, worker)
   local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
   leave_queue(queue, jid)
   if owner and owner ~= '' then
@@ -53,54 +55,63 @@ local function leave(jid, job, worker) -- cold
   end
 end
 
--- Where a job goes: it may wait for others, or for a time. Adds it to work, pairs of score and
--- jid, when it may be popped at once. Returns its state.
-local function place(queue, item, waits, work)
-  local jid = item.jid
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), jid)
-    return 'scheduled'
-  end
-  -- The jobs of one call are a microsecond apart, to be popped in their order.
-  work[#work + 1] = work_score(now + #work / 2 * 0.000001, item.priority)
-  work[#work + 1] = jid
-  return 'waiting'
-end
-
--- Writes one job, and text into its history. What the item does not say stays as it was.
-local function put_one(worker, queue, item, text, work)
+-- Makes a job that exists ready to be written anew: what the item does not say stays as it was.
+-- Whether it waits for other jobs still.
+local function move(worker, item) -- cold
   local jid = item.jid
   local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
     'retries', 'worker', 'history', 'grace')
-  local exists = fields[4]
-  local depends = item.depends
-  local tags = item.tags or fields[2] and names_of(fields[2]) or {}
-  local retries = item.retries or fields[6] or '5'
-  item.priority = item.priority or fields[1] or '0'
-  if exists then
-    adopt_history(jid, fields[8])
-    leave(jid, {queue = fields[3], state = exists, failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-    if #depends > 0 then
-      replace_dependencies(jid, depends)
-    end
+  local tags = names_of(fields[2])
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or tags
+  item.retries = item.retries or fields[6]
+  adopt_history(jid, fields[8])
+  if fields[4] then
+    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  record(jid, text)
-  if exists or #tags > 0 then
-    retag(jid, names_of(fields[2]), tags)
+  remove_tags(jid, without_tags(tags, item.tags, 1))
+  if #item.depends > 0 then
+    replace_dependencies(jid, item.depends)
   end
-  local waits = #depends > 0 and depend_on(jid, depends, 1) > 0
-  if exists and not waits then
-    waits = call('scard', job_key(jid) .. '-dependencies') > 0
+  return call('scard', job_key(jid) .. '-dependencies') > 0
+end
+
+-- Where a job goes: it may wait for others, or for a time. Adds it to work, pairs of score and
+-- jid, when it may be popped at once. Returns its state.
+local function place(queue, item, waits, work)
+  if waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
   end
-  call('hset', job_key(jid),
+  -- The jobs of one call are a microsecond apart, to be popped in their order.
+  local n = #work
+  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+
+-- Writes one job, and text into its history.
+local function put_one(queue, item, key, waits, text, work)
+  local jid, depends = item.jid, item.depends
+  local tags, retries = item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(jid, tags)
+    stored_tags = cjson.encode(tags)
+  end
+  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
+    waits = true
+  end
+  call('hset', key,
     'jid', jid,
     'klass', item.klass,
     'data', item.data,
-    'priority', item.priority,
-    'tags', array(tags),
+    'priority', item.priority or '0',
+    'tags', stored_tags,
     'state', place(queue, item, waits, work),
     'worker', '',
     'expires', '0',
@@ -109,7 +120,7 @@ local function put_one(worker, queue, item, text, work)
     'remaining', retries,
     'time', stamp)
   if waits and item.delay > 0 then
-    call('hset', job_key(jid), 'scheduled', exact(now + item.delay))
+    call('hset', key, 'scheduled', exact(now + item.delay))
   end
 end
 
@@ -117,13 +128,19 @@ end
 local function put(worker, queue, items)
   local quoted = cjson.encode(queue)
   local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local work, jids = {}, {}
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local keys, jids, work = {}, {}, {}
   local heard, soonest = 0, math.huge
   for i = 1, #items do
-    local item = items[i]
-    jids[i] = item.jid
-    put_one(worker, queue, item, text, work)
-    heard = publish_ready('{"jid":' .. cjson.encode(item.jid) .. ',"event":"put","queue":' .. quoted .. '}')
+    jids[i] = items[i].jid
+    keys[i] = job_key(jids[i])
+  end
+  local some_exist = any_exists(keys)
+  for i = 1, #items do
+    local item, key = items[i], keys[i]
+    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
+    put_one(queue, item, key, waits, text, work)
+    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
     soonest = math.min(soonest, item.delay)
   end
   each_slice('zadd', queue_key(queue, 'work'), work)
@@ -132,11 +149,6 @@ local function put(worker, queue, items)
   if heard > 0 then
     wake_for(queue, soonest)
   end
-end
-
--- An option that must be a number, nil when it is not given.
-local function optional_number(name, text)
-  return text and number('Put', name, text)
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A
@@ -158,8 +170,8 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     depends = names('Put', 'depends', given.depends),
-    priority = optional_number('priority', given.priority),
-    retries = optional_number('retries', given.retries),
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end

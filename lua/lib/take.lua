@@ -65,52 +65,40 @@ local function take_work(queue, limit)
   return jids
 end
 
--- Whether each of the jids is tracked.
-local function which_tracked(jids, first, last)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids, first, last))
-  local tracked = {}
-  for i = 1, #scores do
-    tracked[jids[first + i - 1]] = scores[i] and true or false
-  end
-  return tracked
-end
-
 -- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
 -- out. Jobs that are gone are dropped.
 local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
   local expires = exact(now + heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, waited, locks = {}, {}, {}
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
   for i = first, last do
     local jid = jids[i]
-    local job = read_job(jid)
+    local key = job_key(jid)
+    local job = read_waiting_job(key)
     if job[1] then
-      adopt_history(jid, job[14])
-      job[14] = false
-      record(jid, popped, cap)
-      call('hset', job_key(jid), 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      job[3], job[5], job[7] = 'running', worker, expires
-      jobs[#jobs + 1] = job
-      waited[#waited + 1] = now - finite(job[15], now)
-      locks[#locks + 1] = expires
-      locks[#locks + 1] = jid
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
   end
-  if #jobs == 0 then
+  if n == 0 then
     return
   end
   observe('wait', queue, waited)
   call('zadd', queue_key(queue, 'locks'), unpack(locks))
   call('zadd', worker_key(worker), unpack(locks))
-  local tracked = which_tracked(jids, first, last)
-  for i = 1, #jobs do
-    local jid = jobs[i][1]
-    if tracked[jid] then
-      publish('popped', jid)
+  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
     end
-    out[#out + 1] = show(jobs[i], tracked[jid])
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
 

@@ -19,6 +19,11 @@ local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'depends'), jid)
 end
 
+-- Whether any job in a queue's part is due. Counting is the cheapest way to ask.
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
+end
+
 -- Keeps the order in which queues were first seen, and tells of new ones.
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
