@@ -214,16 +214,20 @@ func (l *looper) after(ctx context.Context, failed error) {
 
 // told deals with the answers to outcomes.
 func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
+	var answers []string
 	if err == nil {
-		var answers []string
-		if answers, err = decodeStrings("finish", reply); err == nil && len(answers) == len(outcomes) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			for i, o := range outcomes {
-				w.settled(o, answers[i])
-			}
-			return nil
+		answers, err = decodeStrings("finish", reply)
+	}
+	if err == nil && len(answers) != len(outcomes) {
+		err = unexpected("finish", reply)
+	}
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, o := range outcomes {
+			w.settled(o, answers[i])
 		}
+		return nil
 	}
 	err = wrap("finish", "", err)
 	if errors.Is(err, ErrInvalid) {
@@ -232,6 +236,7 @@ func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
 	}
 	for _, o := range outcomes {
 		o.unknown = true
+		o.alone = errors.Is(err, ErrServer) // it may be about one of them
 	}
 	w.putBack(outcomes)
 	return err

@@ -75,7 +75,9 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	defer w.mu.Unlock()
 	late := time.Since(sent) >= reserved.heartbeat // the lock may have ended on the way
 	if late || w.state != workerRunning || w.paused {
-		w.outcomes = append(w.outcomes, r.handBack(0)) // it was asked for before
+		o := r.handBack(0) // it was asked for before
+		o.late = late
+		w.outcomes = append(w.outcomes, o)
 		cancel(nil)
 		return
 	}

@@ -39,7 +39,7 @@ type WorkerConfig struct {
 
 	// Queues are the queues to take jobs from. One may be a pattern: in "mail-*" the * is any
 	// text, and "!mail-slow" takes away what the others match. Patterns match queues as they
-	// appear.
+	// appear, 1000 at the most.
 	Queues []string
 
 	// Schedules put jobs at their times while the worker runs.

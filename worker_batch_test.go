@@ -161,6 +161,29 @@ func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
 	}
 }
 
+func TestAJobThatTheServerCanNotReadDoesNotSpoilABatch(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	for _, jid := range []string{"a", "damaged", "b"} {
+		e.put("q", qless.JID(jid))
+		soon(t, "a job", running)
+	}
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+	w.Pause()
+	for range 3 {
+		end <- nil
+	}
+	for _, jid := range []string{"a", "b"} {
+		w.outcome(jid)
+		require.Equal(t, qless.StateComplete, e.job(jid).State)
+	}
+	require.NoError(t, e.rdb.Del(t.Context(), "ql:j:damaged").Err())
+	require.Contains(t, w.outcome("damaged").answer, "does not exist")
+}
+
 func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"done", "on", "bad", "again", "back", "theirs", "twice"} {

@@ -1,6 +1,7 @@
 package qless_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,18 @@ func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *redistest.
 	w := e.workerAt(proxy.Addr(), config)
 	w.HandleFunc("K", nothing)
 	return w.start(), proxy
+}
+
+// beforeItHears has a function run when the worker has reserved a job, but does not know it yet. An
+// error is what it gets for an answer.
+func (w *testWorker) beforeItHears(jid string, run func() error) {
+	w.instead("reserve", func(send func() error) error {
+		if err := send(); err != nil || w.observer.HGet(w.t.Context(), "ql:j:"+jid, "state").Val() != "running" {
+			return err
+		}
+		w.instead("reserve", nil)
+		return run()
+	})
 }
 
 func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
@@ -39,6 +52,25 @@ func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	require.Zero(t, w.Stats().Lost)
 }
 
+func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.set(qless.ConfigGracePeriod, "0")
+	w := e.worker(qless.WorkerConfig{})
+	w.HandleFunc("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
+	reserved, answer := make(chan bool), make(chan bool)
+	w.beforeItHears("j", func() error { close(reserved); <-answer; return nil })
+	w.start()
+	e.put("q", qless.JID("j"))
+	soon(t, "a reservation", reserved)
+	e.set(qless.ConfigHeartbeat, "60")
+	until(t, "another worker takes the job", func() bool { return len(e.pops("q", 1)) == 1 })
+	close(answer)
+	require.Contains(t, w.outcome("j").answer, "handed out to another worker")
+	w.stop()
+	require.Zero(t, w.Stats().Lost)
+}
+
 // What was locked by a reservation whose answer is lost is given back, if nobody else can have the
 // worker's name; else the lock has to end.
 func TestAReservationWhoseAnswerIsLost(t *testing.T) {
@@ -53,14 +85,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		}
 		w := e.worker(qless.WorkerConfig{Name: name})
 		w.HandleFunc("K", nothing)
-		w.instead("reserve", func(send func() error) error {
-			err := send()
-			if e.rdb.HGet(t.Context(), "ql:j:j", "state").Val() == "running" {
-				w.instead("reserve", nil)
-				err = errOffline
-			}
-			return err
-		})
+		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
 		e.put("q", qless.JID("j"))
 		require.Equal(t, told{"complete", "complete"}, w.ends("j"))

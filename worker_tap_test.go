@@ -48,7 +48,7 @@ type tapped struct {
 
 // A tap sees, and may disturb, every script that a client runs.
 type tap struct {
-	numsub func(channel string) int64
+	observer *redis.Client // which the tap does not see
 
 	mu      sync.Mutex
 	calls   []tapped
@@ -62,11 +62,9 @@ var errOffline = errors.New("offline")
 
 func newTap(observer *redis.Client) *tap {
 	return &tap{
-		changed: make(chan struct{}),
-		around:  map[string]func(func() error) error{},
-		numsub: func(channel string) int64 {
-			return observer.PubSubNumSub(context.Background(), channel).Val()[channel]
-		},
+		observer: observer,
+		changed:  make(chan struct{}),
+		around:   map[string]func(func() error) error{},
 	}
 }
 
@@ -228,7 +226,8 @@ func (p *tap) note(cmd redis.Cmder, trip string) {
 		c.reply = reply.Val()
 	}
 	if name == "reserve" && c.err == nil && c.args[1] != "0" && c.reply.([]any)[1] != "0" {
-		c.idle = p.numsub("ql:x:wake:"+c.args[0]) == 1
+		channel := "ql:x:wake:" + c.args[0]
+		c.idle = p.observer.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
