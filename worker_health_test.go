@@ -57,7 +57,7 @@ func TestAWorkerThatHasNothingToAskIsHealthy(t *testing.T) {
 	until(t, "it is healthy", func() bool { return w.Healthy() == nil })
 
 	w.Pause()
-	w.await(t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+	w.saidGoodbye()
 	healthyFor(5)
 }
 

@@ -183,8 +183,7 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 		<-givenUp
 		defer close(renewed)
 		w.instead("renew", nil)
-		e.set(qless.ConfigHeartbeat, "3600")
-		return send()
+		return errors.Join(e.Config().Set(t.Context(), qless.ConfigHeartbeat, 3600), send())
 	})
 	runs := 0
 	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {

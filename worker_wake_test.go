@@ -202,7 +202,7 @@ func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one, two := e.idleWorker(), e.idleWorker()
 	one.Pause()
-	one.await(t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+	one.saidGoodbye()
 	require.True(t, one.Stats().Paused)
 	for range 3 {
 		require.Equal(t, "complete", two.outcome(e.put("q")).action)
@@ -281,7 +281,7 @@ func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
 	two := e.idleWorker()
 	second := e.put("q")
 	one.Pause()
-	one.await(t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+	one.saidGoodbye()
 	require.Equal(t, qless.StateWaiting, e.job(second).State)
 	end <- nil
 	require.Equal(t, "complete", one.outcome(first).action)
