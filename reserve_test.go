@@ -256,6 +256,26 @@ func TestPatternsOfQueues(t *testing.T) {
 	}
 }
 
+func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
+	e := newEnv(t)
+	var known []string
+	for i := range 1001 {
+		known = append(known, "q"+strconv.Itoa(i))
+	}
+	queues := qless.ResolveQueues([]string{"*"}, known)
+	require.Equal(t, known[:1000], queues)
+	last := e.put("q999")
+	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
+	args := []any{"w", "1", "ordered", "0", "10", ""}
+	for _, queue := range known {
+		args = append(args, queue)
+	}
+	e.unchanged(func() {
+		_, err := e.Run(t.Context(), "reserve", "", args...)
+		requireCode(t, qless.ErrInvalid, err)
+	})
+}
+
 func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("mail-a", qless.JID("first"))
