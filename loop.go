@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ func (w *Worker) loop(ctx context.Context) {
 		if !l.restAfterFailure(ctx) {
 			return
 		}
+		runtime.Gosched() // handlers that are about to end go along
 		todo := w.todo()
 		switch {
 		case todo.done && l.stranded:

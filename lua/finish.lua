@@ -19,13 +19,9 @@
 local worker = required('Finish', 'worker', ARGV[2])
 
 -- Reads what an action needs besides, from ARGV[first] to ARGV[last].
-local function read_details(item, first, last)
+local function read_details(item, first, last) -- cold
   local action = item.action
   if action == 'complete' then
-    if last < first then
-      item.depends = none
-      return
-    end
     local given = options('Finish', first, last)
     item.next = given.next
     item.delay = number('Finish', 'delay', given.delay or 0)
@@ -54,7 +50,8 @@ local function read_item(at)
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
     delay = 0,
-    next = nil, depends = nil, group = nil, message = nil,
+    depends = none,
+    next = nil, group = nil, message = nil,
     key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
   }
   if item.data ~= '' then
@@ -62,8 +59,24 @@ local function read_item(at)
   end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  read_details(item, first, last)
+  if item.action ~= 'complete' or last >= first then
+    read_details(item, first, last)
+  end
   return item, last + 1
+end
+
+-- Ends what is not complete.
+local function give(items) -- cold
+  for i = 1, #items do
+    local item = items[i]
+    if item.action == 'fail' then
+      item.problem = fail(worker, item)
+    elseif item.action == 'retry' then
+      item.problem = retry(worker, item)
+    elseif item.action == 'release' then
+      item.problem = release(worker, item)
+    end
+  end
 end
 
 local items, completed = {}, {}
@@ -80,16 +93,12 @@ end
 if #completed > 0 then
   complete(worker, completed)
 end
+if #completed < #items then
+  give(items)
+end
 local outcomes = {}
 for i = 1, #items do
   local item = items[i]
-  if item.action == 'fail' then
-    item.problem = fail(worker, item)
-  elseif item.action == 'retry' then
-    item.problem = retry(worker, item)
-  elseif item.action == 'release' then
-    item.problem = release(worker, item)
-  end
   if item.problem then
     outcomes[i] = '!' .. item.problem
   else

@@ -17,12 +17,12 @@ local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
 
-local settings = read_settings({queue})
+local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 call('zadd', prefix .. 'workers', stamp, worker)
-count = allowed(queue, settings.max_concurrency[1], count)
+count = allowed(queue, settings.max_concurrency, count)
 if count == 0 then
   return '[]'
 end
@@ -34,9 +34,8 @@ local function popped_json(job, tracked, its_worker, expires)
 end
 
 local out = {}
-local heartbeat, cap = settings.heartbeat[1], settings.cap
-local expired = take_expired(queue, count, settings.grace, cap)
-lock(queue, expired, worker, heartbeat, cap, popped_json, out)
+local expired = take_expired(queue, count, settings.grace, settings.cap)
+lock(queue, expired, worker, settings, popped_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
 while #out < count do
@@ -44,6 +43,6 @@ while #out < count do
   if #jids == 0 then
     break
   end
-  lock(queue, jids, worker, heartbeat, cap, popped_json, out)
+  lock(queue, jids, worker, settings, popped_json, out)
 end
 return '[' .. table.concat(out, ',') .. ']'

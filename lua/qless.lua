@@ -339,38 +339,15 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
-local function read_fields(key, fields)
-  if #fields < 20 then
-    return call('hmget', key, unpack(fields))
-  end
-  local all, values = {}, {}
-  local stored = call('hgetall', key)
-  for i = 1, #stored, 2 do
-    all[stored[i]] = stored[i + 1]
-  end
-  for i = 1, #fields do
-    values[i] = all[fields[i]] or false
-  end
-  return values
-end
-local function read_settings(queues)
-  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
-  for i = 1, #queues do
-    fields[#fields + 1] = queues[i] .. '-heartbeat'
-    fields[#fields + 1] = queues[i] .. '-max-concurrency'
-  end
-  local values = read_fields(prefix .. 'config', fields)
-  local settings = {
-    grace = finite(values[2], 10),
-    cap = history_cap(values[3]),
-    heartbeat = {},
-    max_concurrency = {},
+local function read_settings(queue)
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+  return {
+    heartbeat = finite(values[1], finite(values[2], 60)),
+    max_concurrency = finite(values[3], 0),
+    grace = finite(values[4], 10),
+    cap = history_cap(values[5]),
   }
-  for i = 1, #queues do
-    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
-    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
-  end
-  return settings
 end
 local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
@@ -387,8 +364,8 @@ local function take_work(queue, limit)
   end
   return jids
 end
-local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
-  local expires = exact(now + heartbeat)
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
@@ -421,9 +398,9 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
     out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
-local function lock(queue, jids, worker, heartbeat, cap, show, out)
+local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
 local function spawn_all(queue, limit)
@@ -675,12 +652,12 @@ end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
-local settings = read_settings({queue})
+local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 call('zadd', prefix .. 'workers', stamp, worker)
-count = allowed(queue, settings.max_concurrency[1], count)
+count = allowed(queue, settings.max_concurrency, count)
 if count == 0 then
   return '[]'
 end
@@ -689,9 +666,8 @@ local function popped_json(job, tracked, its_worker, expires)
   return job_json(job, tracked)
 end
 local out = {}
-local heartbeat, cap = settings.heartbeat[1], settings.cap
-local expired = take_expired(queue, count, settings.grace, cap)
-lock(queue, expired, worker, heartbeat, cap, popped_json, out)
+local expired = take_expired(queue, count, settings.grace, settings.cap)
+lock(queue, expired, worker, settings, popped_json, out)
 check_recurring(queue, count - #expired)
 check_scheduled(queue, count - #expired)
 while #out < count do
@@ -699,7 +675,7 @@ while #out < count do
   if #jids == 0 then
     break
   end
-  lock(queue, jids, worker, heartbeat, cap, popped_json, out)
+  lock(queue, jids, worker, settings, popped_json, out)
 end
 return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'put' then
@@ -2844,43 +2820,6 @@ local function json(area, name, text)
   return value
 end
 local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list = json(area, name, text)
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-    end
-  end
-  return list
-end
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
@@ -2927,14 +2866,6 @@ local function any_exists(keys)
 end
 local function publish(channel, message)
   return call('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
 end
 local function publish_each_tracked(channel, jids)
   local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
@@ -3020,18 +2951,18 @@ end
 local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
+local function begin_day(kind, day, queue)
+local function each_slice(operation, key, list)
+  for from = 1, #list, 1000 do
+    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function days_kept(option, default)
   return finite(call('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
   call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function begin_day(kind, day, queue)
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -3103,15 +3034,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
@@ -3130,17 +3052,10 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
 local function release_dependents(jid)
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
@@ -3244,12 +3159,20 @@ local function settle(item, state, queue)
 end
 local function advance(item, cap)
 local READY = ' '
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
 local function add_work(queue, at, priority, jid)
   call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
 end
 local function know_queue(queue)
   if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
   end
 end
 local function depend_on(jid, list, first)
@@ -3409,6 +3332,121 @@ local function complete(worker, items)
     end
   end
 end
+local worker = required('Finish', 'worker', ARGV[2])
+local function read_details(item, first, last)
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    reject(area, 'Odd number of additional args')
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+  local action = item.action
+  if action == 'complete' then
+    local given = options('Finish', first, last)
+    item.next = given.next
+    item.delay = number('Finish', 'delay', given.delay or 0)
+    item.depends = names('Finish', 'depends', given.depends)
+  elseif action == 'fail' then
+    item.group = required('Finish', 'group', ARGV[first])
+    item.message = ARGV[first + 1] or ''
+  elseif action == 'retry' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    if last > first then
+      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
+    end
+  elseif action == 'release' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+  else
+    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+end
+local function read_item(at)
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    delay = 0,
+    depends = none,
+    next = nil, group = nil, message = nil,
+    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+  }
+  if item.data ~= '' then
+    json('Finish', 'data', item.data)
+  end
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  if item.action ~= 'complete' or last >= first then
+    read_details(item, first, last)
+  end
+  return item, last + 1
+end
+local function give(items)
+local function is_tracked(jid)
+  return call('zscore', prefix .. 'tracked', jid) and true or false
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function days_kept(option, default)
+  return finite(call('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if call('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function wake_for(queue, delay)
+  if delay < 60 then
+    wake(queue)
+  end
+end
+local function wake_for_slot(queue)
+  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
 local function add_failure(jid, group)
   call('sadd', prefix .. 'failures', group)
   call('lpush', prefix .. 'f:' .. group, jid)
@@ -3511,49 +3549,16 @@ local function release(worker, item)
   call('hset', job_key(item.jid), 'state', state, 'worker', '', 'expires', '0')
   wake_for(item.current, item.delay)
 end
-local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, first, last)
-  local action = item.action
-  if action == 'complete' then
-    if last < first then
-      item.depends = none
-      return
+  for i = 1, #items do
+    local item = items[i]
+    if item.action == 'fail' then
+      item.problem = fail(worker, item)
+    elseif item.action == 'retry' then
+      item.problem = retry(worker, item)
+    elseif item.action == 'release' then
+      item.problem = release(worker, item)
     end
-    local given = options('Finish', first, last)
-    item.next = given.next
-    item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = names('Finish', 'depends', given.depends)
-  elseif action == 'fail' then
-    item.group = required('Finish', 'group', ARGV[first])
-    item.message = ARGV[first + 1] or ''
-  elseif action == 'retry' then
-    item.delay = number('Finish', 'delay', ARGV[first])
-    if last > first then
-      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
-    end
-  elseif action == 'release' then
-    item.delay = number('Finish', 'delay', ARGV[first])
-  else
-    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
-end
-local function read_item(at)
-  local item = {
-    action = ARGV[at],
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    delay = 0,
-    next = nil, depends = nil, group = nil, message = nil,
-    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
-  }
-  if item.data ~= '' then
-    json('Finish', 'data', item.data)
-  end
-  local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  read_details(item, first, last)
-  return item, last + 1
 end
 local items, completed = {}, {}
 local at = 3
@@ -3568,16 +3573,12 @@ end
 if #completed > 0 then
   complete(worker, completed)
 end
+if #completed < #items then
+  give(items)
+end
 local outcomes = {}
 for i = 1, #items do
   local item = items[i]
-  if item.action == 'fail' then
-    item.problem = fail(worker, item)
-  elseif item.action == 'retry' then
-    item.problem = retry(worker, item)
-  elseif item.action == 'release' then
-    item.problem = release(worker, item)
-  end
   if item.problem then
     outcomes[i] = '!' .. item.problem
   else
@@ -6645,38 +6646,15 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
-local function read_fields(key, fields)
-  if #fields < 20 then
-    return call('hmget', key, unpack(fields))
-  end
-  local all, values = {}, {}
-  local stored = call('hgetall', key)
-  for i = 1, #stored, 2 do
-    all[stored[i]] = stored[i + 1]
-  end
-  for i = 1, #fields do
-    values[i] = all[fields[i]] or false
-  end
-  return values
-end
-local function read_settings(queues)
-  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
-  for i = 1, #queues do
-    fields[#fields + 1] = queues[i] .. '-heartbeat'
-    fields[#fields + 1] = queues[i] .. '-max-concurrency'
-  end
-  local values = read_fields(prefix .. 'config', fields)
-  local settings = {
-    grace = finite(values[2], 10),
-    cap = history_cap(values[3]),
-    heartbeat = {},
-    max_concurrency = {},
+local function read_settings(queue)
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+  return {
+    heartbeat = finite(values[1], finite(values[2], 60)),
+    max_concurrency = finite(values[3], 0),
+    grace = finite(values[4], 10),
+    cap = history_cap(values[5]),
   }
-  for i = 1, #queues do
-    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
-    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
-  end
-  return settings
 end
 local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
@@ -6693,8 +6671,8 @@ local function take_work(queue, limit)
   end
   return jids
 end
-local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
-  local expires = exact(now + heartbeat)
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
@@ -6727,9 +6705,9 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
     out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
-local function lock(queue, jids, worker, heartbeat, cap, show, out)
+local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
 local function spawn_all(queue, limit)
@@ -7009,22 +6987,12 @@ local idle = prefix .. 'x:idle'
 local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
-local function become_busy()
-  call('srem', idle, worker)
-  if claim ~= '' then
-    call('del', due_key(claim))
-    wake(claim)
-  end
-end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+local function pass_on()
 local function has_more(queue)
   return call('exists', queue_key(queue, 'work')) == 1 or
     is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
-local function pass_on()
-  if call('exists', idle) == 0 then
-    return
-  end
   for i = 1, #queues do
     if paused[i] == 0 and has_more(queues[i]) then
       wake(queues[i])
@@ -7032,12 +7000,21 @@ local function pass_on()
     end
   end
 end
+local function become_busy()
+  call('srem', idle, worker)
+  if claim ~= '' then
+    call('del', due_key(claim))
+    wake(claim)
+  end
+  if call('exists', idle) == 1 then
+    pass_on()
+  end
+end
 if count == 0 then
   become_busy()
-  pass_on()
   return {cursor, '0', '', 0}
 end
-local settings = read_settings(queues)
+local settings = {} -- of the queues that have been opened
 call('zadd', prefix .. 'workers', stamp, worker)
 local function is_empty(queue)
   local key = queue_key(queue, '')
@@ -7049,11 +7026,12 @@ local function open(i, wanted)
   if paused[i] == 1 or is_empty(queue) then
     return expired, 0
   end
-  wanted = allowed(queue, settings.max_concurrency[i], wanted)
+  settings[i] = read_settings(queue)
+  wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
     return expired, 0
   end
-  expired = take_expired(queue, wanted, settings.grace, settings.cap)
+  expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
   wanted = wanted - #expired
   check_recurring(queue, wanted)
   check_scheduled(queue, wanted)
@@ -7066,8 +7044,9 @@ local function fields(heartbeat)
   end
 end
 local function lock_from(i, jids, out)
-  local heartbeat = settings.heartbeat[i]
-  lock(queues[i], jids, worker, heartbeat, settings.cap, fields(exact(heartbeat)), out)
+  if #jids > 0 then
+    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+  end
 end
 local function take_ordered(out)
   for i = 1, #queues do
@@ -7087,6 +7066,7 @@ local function take_ordered(out)
     end
   end
 end
+local function take_round_robin(out)
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -7125,7 +7105,6 @@ local function take_turns(more, out)
   end
   return #turns - (#out - before)
 end
-local function take_round_robin(out)
   local more = {}
   for turn = 1, #queues do
     local i = (cursor + turn - 1) % #queues + 1
@@ -7192,7 +7171,6 @@ if #out < count then
   listeners = heard[4] > 0 and heard[2] or -1
 else
   become_busy()
-  pass_on()
 end
 local reply = {cursor, exact(wait), claimed, listeners}
 for i = 1, #out do

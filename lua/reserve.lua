@@ -16,7 +16,7 @@
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
 --          spawned_from_jid, heartbeat
 -- Errors   Reserve()
--- Cost     6 commands, 1 for each queue that is empty and 5 for each that is not, 4 for each job;
+-- Cost     4 commands, 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
 --          4 for each queue more when the worker becomes idle
 
 -- @include "lib/check.lua"
@@ -47,15 +47,6 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
--- The worker has no room: it is not idle, and what it waited for is for another one.
-local function become_busy()
-  call('srem', idle, worker)
-  if claim ~= '' then
-    call('del', due_key(claim))
-    wake(claim)
-  end
-end
-
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
 -- Whether a queue has more that could be taken at once.
@@ -64,11 +55,8 @@ local function has_more(queue)
     is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
 end
 
--- What is left when the worker has all that it wanted is for another one, if one is idle.
-local function pass_on()
-  if call('exists', idle) == 0 then
-    return
-  end
+-- What is left when the worker has all that it wanted is for another one that is idle.
+local function pass_on() -- cold
   for i = 1, #queues do
     if paused[i] == 0 and has_more(queues[i]) then
       wake(queues[i])
@@ -77,14 +65,25 @@ local function pass_on()
   end
 end
 
+-- The worker has no room: it is not idle, and what it waited for is for another one.
+local function become_busy()
+  call('srem', idle, worker)
+  if claim ~= '' then
+    call('del', due_key(claim))
+    wake(claim)
+  end
+  if call('exists', idle) == 1 then
+    pass_on()
+  end
+end
+
 -- A worker that was woken may have no room any more.
 if count == 0 then
   become_busy()
-  pass_on()
   return {cursor, '0', '', 0}
 end
 
-local settings = read_settings(queues)
+local settings = {} -- of the queues that have been opened
 call('zadd', prefix .. 'workers', stamp, worker)
 
 -- Whether a queue has nothing that could be taken, now or later. With one queue, there is no
@@ -102,11 +101,12 @@ local function open(i, wanted)
   if paused[i] == 1 or is_empty(queue) then
     return expired, 0
   end
-  wanted = allowed(queue, settings.max_concurrency[i], wanted)
+  settings[i] = read_settings(queue)
+  wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
     return expired, 0
   end
-  expired = take_expired(queue, wanted, settings.grace, settings.cap)
+  expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
   wanted = wanted - #expired
   check_recurring(queue, wanted)
   check_scheduled(queue, wanted)
@@ -122,8 +122,9 @@ local function fields(heartbeat)
 end
 
 local function lock_from(i, jids, out)
-  local heartbeat = settings.heartbeat[i]
-  lock(queues[i], jids, worker, heartbeat, settings.cap, fields(exact(heartbeat)), out)
+  if #jids > 0 then
+    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+  end
 end
 
 -- A queue is asked for all that is wanted before the next one is.
@@ -191,7 +192,7 @@ local function take_turns(more, out)
 end
 
 -- Lost jobs come first; then each queue has its turn.
-local function take_round_robin(out)
+local function take_round_robin(out) -- cold
   local more = {}
   for turn = 1, #queues do
     local i = (cursor + turn - 1) % #queues + 1
@@ -267,7 +268,6 @@ if #out < count then
   listeners = heard[4] > 0 and heard[2] or -1
 else
   become_busy()
-  pass_on()
 end
 local reply = {cursor, exact(wait), claimed, listeners}
 for i = 1, #out do

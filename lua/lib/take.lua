@@ -9,41 +9,16 @@
 -- @include "lib/jobs.lua"
 -- @include "lib/work.lua"
 
--- Fields of a small hash: when many are asked for, all that it has are read instead.
-local function read_fields(key, fields)
-  if #fields < 20 then
-    return call('hmget', key, unpack(fields))
-  end
-  local all, values = {}, {}
-  local stored = call('hgetall', key)
-  for i = 1, #stored, 2 do
-    all[stored[i]] = stored[i + 1]
-  end
-  for i = 1, #fields do
-    values[i] = all[fields[i]] or false
-  end
-  return values
-end
-
--- The settings that taking needs, for some queues, by one read.
-local function read_settings(queues)
-  local fields = {'heartbeat', 'grace-period', 'max-job-history'}
-  for i = 1, #queues do
-    fields[#fields + 1] = queues[i] .. '-heartbeat'
-    fields[#fields + 1] = queues[i] .. '-max-concurrency'
-  end
-  local values = read_fields(prefix .. 'config', fields)
-  local settings = {
-    grace = finite(values[2], 10),
-    cap = history_cap(values[3]),
-    heartbeat = {},
-    max_concurrency = {},
+-- The settings that taking jobs of a queue needs.
+local function read_settings(queue)
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+  return {
+    heartbeat = finite(values[1], finite(values[2], 60)),
+    max_concurrency = finite(values[3], 0),
+    grace = finite(values[4], 10),
+    cap = history_cap(values[5]),
   }
-  for i = 1, #queues do
-    settings.heartbeat[i] = finite(values[2 * i + 2], finite(values[1], 60))
-    settings.max_concurrency[i] = finite(values[2 * i + 3], 0)
-  end
-  return settings
 end
 
 -- How many of the wanted jobs a queue may still run.
@@ -67,8 +42,8 @@ end
 
 -- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
 -- out. Jobs that are gone are dropped.
-local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show, out)
-  local expires = exact(now + heartbeat)
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
@@ -103,8 +78,8 @@ local function lock_some(queue, jids, first, last, worker, heartbeat, cap, show,
 end
 
 -- Locks all of the jids.
-local function lock(queue, jids, worker, heartbeat, cap, show, out)
+local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, heartbeat, cap, show, out)
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
