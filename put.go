@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,11 +75,16 @@ func newJID() string {
 	return strings.ReplaceAll(uuid.NewString(), "-", "")
 }
 
-// put runs the command put, or lets the job go with those of other goroutines.
+// put puts a job by itself, or lets it go with those of other goroutines.
 func (c *Client) put(ctx context.Context, p *put) error {
 	if c.batcher != nil {
 		return c.batcher.put(ctx, p)
 	}
+	return c.putOne(ctx, p)
+}
+
+// putOne runs the command put.
+func (c *Client) putOne(ctx context.Context, p *put) error {
 	_, err := c.run(ctx, "put", p.options.jid, p.args(c.worker)...)
 	return err
 }
@@ -154,14 +160,17 @@ type waitingPut struct {
 	done chan error
 }
 
+// put puts a job by itself when no other call is on its way, else with the next batch.
 func (b *putBatcher) put(ctx context.Context, p *put) error {
-	w := &waitingPut{put: p, done: make(chan error, 1)}
 	b.mu.Lock()
-	b.waiting = append(b.waiting, w)
 	if !b.sending {
 		b.sending = true
-		go b.send(context.WithoutCancel(ctx))
+		b.mu.Unlock()
+		defer b.goOn(ctx)
+		return b.client.putOne(ctx, p)
 	}
+	w := &waitingPut{put: p, done: make(chan error, 1)}
+	b.waiting = append(b.waiting, w)
 	b.mu.Unlock()
 	select {
 	case err := <-w.done:
@@ -171,9 +180,20 @@ func (b *putBatcher) put(ctx context.Context, p *put) error {
 	}
 }
 
+// goOn sends what came up while the first put was on its way.
+func (b *putBatcher) goOn(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending = len(b.waiting) > 0
+	if b.sending {
+		go b.send(context.WithoutCancel(ctx))
+	}
+}
+
 // send puts what waits until nothing does.
 func (b *putBatcher) send(ctx context.Context) {
 	for {
+		runtime.Gosched() // goroutines that are about to put go along
 		batch := b.take()
 		if len(batch) == 0 {
 			return
@@ -186,8 +206,7 @@ func (b *putBatcher) send(ctx context.Context) {
 		for _, w := range batch {
 			if errors.Is(err, ErrInvalid) {
 				// One of them spoilt it for all, and none was put: each learns its own fate.
-				_, own := b.client.run(ctx, "put", w.put.options.jid, w.put.args(b.client.worker)...)
-				w.done <- own
+				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err
 			}
