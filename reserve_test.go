@@ -232,6 +232,34 @@ func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
 			got, cursor = append(got, r.jids...), r.cursor
 		}
 		require.ElementsMatch(t, []string{"A3", "A4", "B2", "B3", "B4"}, got)
+
+		e.put("A", qless.JID("A5"))
+		e.put("B", qless.JID("B5"))
+		e.rdb.Del(t.Context(), "ql:j:A5")
+		require.Equal(t, []string{"B5"}, e.reserve("w", 1, order, "0", "", "A", "B").jids)
+	}
+}
+
+// Queues whose turn does not come cost nothing.
+func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		var queues []string
+		for i := range 50 {
+			queues = append(queues, fmt.Sprintf("q%d", i))
+			for range 10 {
+				e.put(queues[i])
+			}
+		}
+		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
+		for _, count := range []int{1, 2} {
+			reserve := func(from int, queues []string) int {
+				return len(e.server.Commands(t, func() {
+					require.Len(t, e.reserve("w", count, order, strconv.Itoa(from), "", queues...).jids, count)
+				}))
+			}
+			require.Equal(t, reserve(0, queues[:10]), reserve(10, queues), order)
+		}
 	}
 }
 

@@ -7070,13 +7070,13 @@ local function take_round_robin(out)
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
-    shares[i] = 0
-    left = left + have[i]
+    left = left + (have[i] or 0)
   end
   while wanted > 0 and left > 0 do
     local i = cursor % #queues + 1
-    if have[i] > shares[i] then
-      shares[i] = shares[i] + 1
+    local share = shares[i] or 0
+    if have[i] and have[i] > share then
+      shares[i] = share + 1
       turns[#turns + 1] = i
       wanted, left = wanted - 1, left - 1
     end
@@ -7084,15 +7084,12 @@ local function deal(have, wanted)
   end
   return turns, shares
 end
-local function take_turns(more, out)
-  local have, taken = {}, {}
-  for i = 1, #queues do
-    have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
-  end
+local function take_turns(have, more, out)
   local turns, shares = deal(have, count - #out)
+  local taken = {}
   for i = 1, #queues do
-    taken[i] = {}
-    if shares[i] > 0 then
+    if shares[i] then
+      taken[i] = {}
       lock_from(i, take_work(queues[i], shares[i]), taken[i])
       more[i] = more[i] - #taken[i]
     end
@@ -7105,15 +7102,27 @@ local function take_turns(more, out)
   end
   return #turns - (#out - before)
 end
-  local more = {}
-  for turn = 1, #queues do
-    local i = (cursor + turn - 1) % #queues + 1
-    local expired
-    expired, more[i] = open(i, count - #out)
-    lock_from(i, expired, out)
-  end
+  local first, opened = cursor, 0
+  local more = {} -- how many jobs each queue that has been opened may still give
   repeat
-    local gone = take_turns(more, out)
+    local have, ready = {}, 0
+    for turn = 1, #queues do
+      local i = (first + turn - 1) % #queues + 1
+      if turn > opened then
+        if ready >= count - #out then
+          break
+        end
+        local expired
+        expired, more[i] = open(i, count - #out)
+        lock_from(i, expired, out)
+        opened = turn
+      end
+      have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
+      if have[i] > 0 then
+        ready = ready + 1
+      end
+    end
+    local gone = take_turns(have, more, out)
   until gone == 0
 end
 local function become_idle()

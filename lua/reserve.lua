@@ -152,13 +152,13 @@ end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
-    shares[i] = 0
-    left = left + have[i]
+    left = left + (have[i] or 0)
   end
   while wanted > 0 and left > 0 do
     local i = cursor % #queues + 1
-    if have[i] > shares[i] then
-      shares[i] = shares[i] + 1
+    local share = shares[i] or 0
+    if have[i] and have[i] > share then
+      shares[i] = share + 1
       turns[#turns + 1] = i
       wanted, left = wanted - 1, left - 1
     end
@@ -167,17 +167,14 @@ local function deal(have, wanted)
   return turns, shares
 end
 
--- Takes a job for each turn. more[i] is how many queue i may still give. Returns how many turns
--- fell on jobs that are gone.
-local function take_turns(more, out)
-  local have, taken = {}, {}
-  for i = 1, #queues do
-    have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
-  end
+-- Takes a job for each turn, of the have[i] that queue i may give. Returns how many turns fell on
+-- jobs that are gone.
+local function take_turns(have, more, out)
   local turns, shares = deal(have, count - #out)
+  local taken = {}
   for i = 1, #queues do
-    taken[i] = {}
-    if shares[i] > 0 then
+    if shares[i] then
+      taken[i] = {}
       lock_from(i, take_work(queues[i], shares[i]), taken[i])
       more[i] = more[i] - #taken[i]
     end
@@ -191,17 +188,29 @@ local function take_turns(more, out)
   return #turns - (#out - before)
 end
 
--- Lost jobs come first; then each queue has its turn.
+-- Each queue has its turn, and as many are opened as that takes. Lost jobs of these come first.
 local function take_round_robin(out) -- cold
-  local more = {}
-  for turn = 1, #queues do
-    local i = (cursor + turn - 1) % #queues + 1
-    local expired
-    expired, more[i] = open(i, count - #out)
-    lock_from(i, expired, out)
-  end
+  local first, opened = cursor, 0
+  local more = {} -- how many jobs each queue that has been opened may still give
   repeat
-    local gone = take_turns(more, out)
+    local have, ready = {}, 0
+    for turn = 1, #queues do
+      local i = (first + turn - 1) % #queues + 1
+      if turn > opened then
+        if ready >= count - #out then
+          break
+        end
+        local expired
+        expired, more[i] = open(i, count - #out)
+        lock_from(i, expired, out)
+        opened = turn
+      end
+      have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
+      if have[i] > 0 then
+        ready = ready + 1
+      end
+    end
+    local gone = take_turns(have, more, out)
   until gone == 0
 end
 
