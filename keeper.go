@@ -56,6 +56,7 @@ func (w *Worker) dueLocks() ([]*run, time.Duration) {
 			next = min(next, left)
 		}
 	}
+	w.nextBeat = now.Add(next)
 	return due, next
 }
 
@@ -93,6 +94,7 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			if w.running[r.jid] == r {
 				r.doubt = nil
 				r.locked(asked, numberOf(answers[i]).duration())
+				r.expiry.Reset(time.Until(r.until))
 			}
 			continue
 		}

@@ -35,7 +35,6 @@ type run struct {
 func (r *run) locked(asked time.Time, heartbeat time.Duration) {
 	r.until = asked.Add(heartbeat)
 	r.renewAt = asked.Add(heartbeat / 3)
-	r.expiry.Reset(time.Until(r.until))
 }
 
 // attempt is 1 the first time that the job is worked in its queue.
@@ -86,11 +85,13 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	}
 	// What is still to be told of the job is about a lock that has ended.
 	w.outcomes = slices.DeleteFunc(w.outcomes, func(o *outcome) bool { return o.jid == r.jid })
-	r.expiry = time.AfterFunc(reserved.heartbeat, func() { w.expire(r) })
 	r.locked(sent, reserved.heartbeat)
+	r.expiry = time.AfterFunc(time.Until(r.until), func() { w.expire(r) })
 	w.running[r.jid] = r
 	w.busy++
-	poke(w.beat)
+	if r.renewAt.Before(w.nextBeat) {
+		poke(w.beat)
+	}
 	go w.work(ctx, r)
 }
 

@@ -123,6 +123,7 @@ type Worker struct {
 	idle     bool // the server counts it among the idle ones
 	busy     int  // handlers at work, whether their locks are lost or not
 	running  map[string]*run
+	nextBeat time.Time // when the keeper of locks looks again by itself
 	outcomes []*outcome
 	health   health
 
