@@ -179,10 +179,10 @@ func (o *operations) complete(ctx context.Context) (sample, error) {
 }
 
 // reserve takes jobs as our worker does, so many a call.
-func (o *operations) reserve(ctx context.Context, jobs, count int, queues ...string) (sample, error) {
+func (o *operations) reserve(ctx context.Context, jobs, count int, order string, queues ...string) (sample, error) {
 	phase := fmt.Sprintf("reserve(%d)", count)
-	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(int) []any {
-		args := []any{"w", strconv.Itoa(count), "ordered", "0", "10", ""}
+	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(i int) []any {
+		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", ""}
 		for _, queue := range queues {
 			args = append(args, queue)
 		}

@@ -77,7 +77,7 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, erro
 	// Some jobs are left, so that every reserve does the same.
 	batched, err := inOrder(
 		func() (sample, error) { return o.putMany(ctx, jobs+bulkSize, bulkSize) },
-		func() (sample, error) { return o.reserve(ctx, jobs, 16, queueName) },
+		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
 		func() (sample, error) { return o.finish(ctx, 16) },
 	)
 	return append(append(phases, empty), batched...), err

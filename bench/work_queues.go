@@ -7,7 +7,7 @@ import (
 )
 
 // queuesGroups measures a call that finds work when a worker watches many queues, by where the
-// work is. A classic client asks queue by queue.
+// work is; when it is in every one, they take turns. A classic client asks queue by queue.
 func (b *bench) queuesGroups() []group {
 	var groups []group
 	for _, place := range []string{"first", "last", "every"} {
@@ -35,12 +35,14 @@ func (b *bench) watch(ctx context.Context, o *operations, count int, place strin
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%03d", queueName, i)
 	}
-	filled := names
+	filled, order := names, "ordered"
 	switch place {
 	case "first":
 		filled = names[:1]
 	case "last":
 		filled = names[count-1:]
+	case "every":
+		order = "round-robin"
 	}
 	if !o.scripts.own {
 		return b.watchSingly(ctx, o, names, filled, jobs)
@@ -50,7 +52,7 @@ func (b *bench) watch(ctx context.Context, o *operations, count int, place strin
 		if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
 			return nil, err
 		}
-		one, err := o.reserve(ctx, jobs, size, names...)
+		one, err := o.reserve(ctx, jobs, size, order, names...)
 		if err != nil {
 			return nil, err
 		}
