@@ -33,9 +33,9 @@ workloads
           (enqueue), then all are worked (process); total is both
   depth   put, pop(1) and complete with -depth jobs waiting
   kept    the same with -kept completed jobs kept; from 50000 on each complete clears one away
-  queues  a call that finds work when -queues are watched, by where the work is (in every queue:
-          they take turns). Figures are
-          for each reserve that finds jobs; for classic scripts, for the pops until one does
+  queues  a call that finds work when -queues are watched, by where the work is; when it is in
+          every one, they take turns. Figures are for each reserve that finds jobs; for classic
+          scripts, for the pops until one does
   pickup  from put to handler, one job at a time, with 1 and 16 idle workers
   idle    the server's work in a second of 16 idle workers ("job" means second)
   memory  bytes of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024
