@@ -28,6 +28,7 @@ const sha = "f_245d9a32ed7530278f0b5ec3ffb3667eec53d511"
 func dressed(text string) map[string]string {
 	return map[string]string{
 		"Redis 7":   "ERR user_script:12: " + text + " script: " + sha[2:] + ", on @user_script:12.",
+		"Valkey 9":  "ERR user_script:12: " + text + " script: on @user_script:12.",
 		"Redis 6":   "ERR Error running script (call to " + sha + "): @user_script:12: user_script:12: " + text,
 		"miniredis": "ERR Error compiling script (new function): :9: " + text + " stack traceback:  [G]: in function 'error'  :9: in function 'reject'  [G]: ?",
 	}
@@ -73,20 +74,21 @@ func TestErrorsOfTheServer(t *testing.T) {
 		code     qless.Code
 		neverRan bool
 	}{
-		"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] + ", on @user_script:3.": {qless.CodeServer, false},
-		"OOM command not allowed when used memory > 'maxmemory'.":                                             {qless.CodeServer, false},
-		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":     {qless.CodeServer, false},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                    {qless.CodeServer, false},
-		"NOAUTH Authentication required.":                                                                     {qless.CodeServer, false},
-		"BUSY Redis is busy running a script.":                                                                {qless.CodeServer, false},
-		"MISCONF Redis is configured to save RDB snapshots":                                                   {qless.CodeServer, false},
-		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                       {qless.CodeServer, false},
-		"READONLY You can't write against a read only replica.":                                               {qless.CodeUnavailable, true},
-		"LOADING Redis is loading the dataset in memory":                                                      {qless.CodeUnavailable, true},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                    {qless.CodeUnavailable, true},
-		"CLUSTERDOWN The cluster is down":                                                                     {qless.CodeUnavailable, true},
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                             {qless.CodeUnavailable, true},
-		"ERR max number of clients reached":                                                                   {qless.CodeUnavailable, true},
+		"OOM command not allowed when used memory > 'maxmemory'. script: " + sha[2:] + ", on @user_script:3.":                                      {qless.CodeServer, false},
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                  {qless.CodeServer, false},
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":                                          {qless.CodeServer, false},
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                         {qless.CodeServer, false},
+		"NOAUTH Authentication required.":                                                                                                          {qless.CodeServer, false},
+		"BUSY Redis is busy running a script.":                                                                                                     {qless.CodeServer, false},
+		"MISCONF Redis is configured to save RDB snapshots":                                                                                        {qless.CodeServer, false},
+		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                                                            {qless.CodeServer, false},
+		"READONLY You can't write against a read only replica.":                                                                                    {qless.CodeUnavailable, true},
+		"ERR Error running script (call to " + sha + "): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica. ": {qless.CodeUnavailable, true},
+		"LOADING Redis is loading the dataset in memory":                                                                                           {qless.CodeUnavailable, true},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                         {qless.CodeUnavailable, true},
+		"CLUSTERDOWN The cluster is down":                                                                                                          {qless.CodeUnavailable, true},
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                  {qless.CodeUnavailable, true},
+		"ERR max number of clients reached":                                                                                                        {qless.CodeUnavailable, true},
 	} {
 		err := qless.Wrap("pop", "", reply(text))
 		var own *qless.Error

@@ -212,7 +212,9 @@ func TestTheContextEndsASubscription(t *testing.T) {
 
 func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	e := newEnv(t)
-	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	options := redistest.Options(e.server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	client := e.client(rdb)
 	e.server.Kill()
@@ -222,7 +224,7 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 
 func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
 	server := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	rdb := redis.NewClient(redistest.Options(server.Addr()))
 	client, err := qless.New(rdb)
 	require.NoError(t, err)
 	require.NoError(t, rdb.Ping(t.Context()).Err())

@@ -16,7 +16,7 @@ import (
 func proxied(t *testing.T) (*env, *redistest.Proxy, *qless.Client) {
 	e := newEnv(t)
 	proxy := redistest.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+	rdb := redis.NewClient(redistest.Options(proxy.Addr()))
 	t.Cleanup(func() { _ = rdb.Close() })
 	return e, proxy, e.client(rdb)
 }
@@ -169,7 +169,9 @@ func TestAServerThatIsGone(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	e.server.Kill()
-	rdb := redis.NewClient(&redis.Options{Addr: e.server.Addr(), MaxRetries: -1, DialerRetries: 1})
+	options := redistest.Options(e.server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	_, err := e.client(rdb).Queue("q").Pop(t.Context(), 1)
 	requireCode(t, qless.ErrUnavailable, err)

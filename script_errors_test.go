@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,6 +22,15 @@ type refusal struct {
 	line string
 	text string
 	kind *qless.Error // ErrInvalid when nil
+}
+
+// thousandAndOne returns a part of a line so many times, each with a number of its own.
+func thousandAndOne(part string) string {
+	var line strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&line, part, i)
+	}
+	return line.String()
 }
 
 // refusals has at least one call for each error that a script can raise.
@@ -114,6 +124,7 @@ var refusals = []refusal{
 	{"put.many|w1|q|j|K|{}|0|1.5", `Put(): Arg "n" is not a whole number: 1.5`, nil},
 	{"put.many|w1|q|j|K|{}|0|0|q2|j|K|{}|0|0", `Put(): Job j is named twice`, nil},
 	{"put.many|w1|q|j|K|{}|0|0|q||K|{}|0|0", `Put(): Arg "jid" missing`, nil},
+	{"put.many|w1" + thousandAndOne("|q|%d|K|{}|0|0"), `Put(): More than 1000 jobs`, nil},
 	{"queue.forget", `Queue.forget(): Arg "queue" missing`, nil},
 	{"requeue|w1|q", `Put(): Arg "jid" missing`, nil},
 	{"requeue|w1|q|unknown|K|{}|0", `Requeue(): Job unknown does not exist`, qless.ErrNotFound},
@@ -181,6 +192,7 @@ var refusals = []refusal{
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},
 	{"finish|w1|complete|running|q|{}|-1", `Finish(): Arg "n" is negative: -1`, nil},
+	{"finish|w1" + thousandAndOne("|complete|%d|q||0"), `Finish(): More than 1000 jobs`, nil},
 	{"finish|w1|complete|running|q|{}|x", `Finish(): Arg "n" missing or not a number: x`, nil},
 	{"finish|w1|complete|running|q|{}|1", `Finish(): Odd number of additional args`, nil},
 	{"finish|w1|complete|running|q|{}|4|next|q", `Finish(): Odd number of additional args`, nil},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
 )
 
 func TestPutsThatNoReplicaHas(t *testing.T) {
@@ -51,7 +52,9 @@ func TestAPutThatFailsIsNoPut(t *testing.T) {
 // A slow replica is waited for longer than the client waits for other replies.
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)
-	hasty := redis.NewClient(&redis.Options{Addr: e.server.Addr(), ReadTimeout: 300 * time.Millisecond})
+	options := redistest.Options(e.server.Addr())
+	options.ReadTimeout = 300 * time.Millisecond
+	hasty := redis.NewClient(options)
 	defer func() { _ = hasty.Close() }()
 	c := e.client(hasty, qless.WithReplicas(1, 600*time.Millisecond))
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)

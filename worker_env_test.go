@@ -47,7 +47,7 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 // options say otherwise.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.Option) *testWorker {
 	e.t.Helper()
-	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(&redis.Options{Addr: addr})}
+	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(redistest.Options(addr))}
 	w.rdb.AddHook(w.tap)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}

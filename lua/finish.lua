@@ -1,7 +1,7 @@
 -- finish: ends a worker's hold on many jobs, each in its own way and with its own outcome.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job: action, jid, queue, data, n, and n arguments:
+-- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments:
 --          complete  pairs: next queue, delay n, depends json
 --          fail      group, message
 --          retry     delay [, group, message]: at the price of a retry
@@ -90,6 +90,9 @@ while at <= #ARGV do
   end
 end
 
+if #items > 1000 then
+  reject('Finish', 'More than 1000 jobs')
+end
 if #completed > 0 then
   complete(worker, completed)
 end

@@ -1,7 +1,7 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job: queue, jid, klass, data, delay, n, and n arguments:
+-- ARGV     NOW, worker, then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
@@ -26,13 +26,16 @@ local function add_item(queue, item)
   items[#items + 1] = item
 end
 
-local at = 3
+local at, count = 3, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
   local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
   add_item(queue, read_put(at + 1, first, last))
-  at = last + 1
+  at, count = last + 1, count + 1
+end
+if count > 1000 then
+  reject('Put', 'More than 1000 jobs')
 end
 for i = 1, #queues do
   put(ARGV[2], queues[i], by_queue[queues[i]])

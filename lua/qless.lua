@@ -196,11 +196,13 @@ end
   return ok and encoded or '{}'
 end
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end
@@ -3570,6 +3572,9 @@ while at <= #ARGV do
     completed[#completed + 1] = item
   end
 end
+if #items > 1000 then
+  reject('Finish', 'More than 1000 jobs')
+end
 if #completed > 0 then
   complete(worker, completed)
 end
@@ -3706,11 +3711,13 @@ end
   return ok and encoded or '{}'
 end
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end
@@ -4169,11 +4176,13 @@ end
   return ok and encoded or '{}'
 end
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end
@@ -4409,11 +4418,13 @@ end
   return ok and encoded or '{}'
 end
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end
@@ -5198,13 +5209,16 @@ local function add_item(queue, item)
   end
   items[#items + 1] = item
 end
-local at = 3
+local at, count = 3, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
   local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
   add_item(queue, read_put(at + 1, first, last))
-  at = last + 1
+  at, count = last + 1, count + 1
+end
+if count > 1000 then
+  reject('Put', 'More than 1000 jobs')
 end
 for i = 1, #queues do
   put(ARGV[2], queues[i], by_queue[queues[i]])
@@ -8220,11 +8234,13 @@ end
   return ok and encoded or '{}'
 end
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end

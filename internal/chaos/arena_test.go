@@ -83,7 +83,9 @@ func newArena(t *testing.T, p plan) *arena {
 		completed: map[string]bool{},
 		wanted:    make(chan struct{}, p.jobs/putAtOnce+1),
 	}
-	a.rdb = redis.NewClient(&redis.Options{Addr: a.server.Addr(), ReadTimeout: patience})
+	options := redistest.Options(a.server.Addr())
+	options.ReadTimeout = patience
+	a.rdb = redis.NewClient(options)
 	t.Cleanup(func() { _ = a.rdb.Close() })
 	var err error
 	a.client, err = qless.New(a.rdb)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
 )
 
 // settingsVariable is set where this binary is to be a worker process.
@@ -64,11 +65,11 @@ func workerMain(text string) int {
 func (s settings) run() error {
 	ctx, stop := qless.UntilSignal(context.Background())
 	defer stop()
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	rdb := redis.NewClient(redistest.Options(s.Addr))
 	defer rdb.Close()
-	server := redis.NewClient(&redis.Options{
-		Addr: s.ServerAddr, MaxRetries: -1, DialTimeout: answerTimeout, ReadTimeout: answerTimeout,
-	})
+	options := redistest.Options(s.ServerAddr)
+	options.MaxRetries, options.DialTimeout, options.ReadTimeout = -1, answerTimeout, answerTimeout
+	server := redis.NewClient(options)
 	defer server.Close()
 	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if err != nil {

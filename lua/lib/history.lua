@@ -90,11 +90,13 @@ end
 -- The same entry as the object that clients read: {details, "when": , "what": }.
 -- Entries of the usual shape are rearranged as text.
 local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*")(.*)%]$')
-  if details == '' or details == ',{}' then
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
     return '{"when":' .. when .. ',"what":' .. what .. '}'
-  elseif details and string.find(details, '^,{.*}$') then
-    return '{' .. string.sub(details, 3, -2) .. ',"when":' .. when .. ',"what":' .. what .. '}'
   end
   return unusual_entry(text)
 end
