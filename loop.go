@@ -2,11 +2,8 @@ package qless
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -72,14 +69,6 @@ func (w *Worker) todo() todo {
 	return t
 }
 
-// putBack returns outcomes that could not be told. They are told when the server is back: it
-// knows whether the locks are still this worker's.
-func (w *Worker) putBack(outcomes []*outcome) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.outcomes = append(w.outcomes, outcomes...)
-}
-
 // looper is the state of the loop.
 type looper struct {
 	w           *Worker
@@ -120,9 +109,6 @@ func (l *looper) wait(ctx context.Context) bool {
 	return true
 }
 
-// finishBatch bounds how many outcomes one script takes.
-const finishBatch = 200
-
 // exchange tells outcomes and asks for jobs, in one round trip.
 func (l *looper) exchange(ctx context.Context, t todo) {
 	w := l.w
@@ -132,7 +118,18 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 			l.after(ctx, err)
 			return
 		}
+		w.fed()
 	}
+	asks := (t.room > 0 || t.leave) && len(l.reservation.queues) > 0
+	if t.room > 0 && !asks {
+		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
+	}
+	l.after(ctx, l.send(ctx, t, asks))
+}
+
+// send sends outcomes, and asks for jobs if need be.
+func (l *looper) send(ctx context.Context, t todo, asks bool) error {
+	w := l.w
 	p := &pipeline{runner: &w.client.runner}
 	// A server that knows reserve knows finish: else a reserve would overtake the outcomes before it,
 	// whose script has to be sent again.
@@ -145,20 +142,11 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 		}
 		p.add("finish", args...)
 	}
-	asks := (t.room > 0 || t.leave) && len(l.reservation.queues) > 0
 	if asks {
-		w.mu.Lock()
-		w.hungry = false
-		w.mu.Unlock()
 		p.add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
 	}
 	if len(p.calls) == 0 {
-		l.alarm.Reset(w.cfg.PollInterval)
-		w.mu.Lock()
-		w.hungry = false
-		w.mu.Unlock()
-		l.after(ctx, nil)
-		return
+		return nil
 	}
 	sent := time.Now()
 	replies, failures := p.exec(ctx)
@@ -174,21 +162,7 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 			failed = err
 		}
 	}
-	l.after(ctx, failed)
-}
-
-// inBatches cuts outcomes into what one script takes.
-func inBatches(outcomes []*outcome) [][]*outcome {
-	var batches [][]*outcome
-	var together []*outcome
-	for _, o := range outcomes {
-		if o.alone {
-			batches = append(batches, []*outcome{o})
-		} else {
-			together = append(together, o)
-		}
-	}
-	return append(batches, slices.Collect(slices.Chunk(together, finishBatch))...)
+	return failed
 }
 
 // after notes how an exchange went, and after a failure keeps the next one waiting.
@@ -212,70 +186,6 @@ func (l *looper) after(ctx context.Context, failed error) {
 	}
 	l.failures++
 	l.notBefore = time.Now().Add(awayBackoff(nil, l.failures, nil))
-}
-
-// told deals with the answers to outcomes.
-func (w *Worker) told(outcomes []*outcome, reply any, err error) error {
-	var answers []string
-	if err == nil {
-		answers, err = decodeStrings("finish", reply)
-	}
-	if err == nil && len(answers) != len(outcomes) {
-		err = unexpected("finish", reply)
-	}
-	if err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for i, o := range outcomes {
-			w.settled(o, answers[i])
-		}
-		return nil
-	}
-	err = wrap("finish", "", err)
-	if errors.Is(err, ErrInvalid) {
-		w.refused(outcomes, err)
-		return nil
-	}
-	for _, o := range outcomes {
-		o.unknown = true
-		o.alone = errors.Is(err, ErrServer) // it may be about one of them
-	}
-	w.putBack(outcomes)
-	return err
-}
-
-// refused deals with outcomes of which one can't be used, such as data that is nested too
-// deeply: each is told by itself, and the one that it is fails its job.
-func (w *Worker) refused(outcomes []*outcome, err error) {
-	switch o := outcomes[0]; {
-	case len(outcomes) > 1:
-		for _, o := range outcomes {
-			o.alone = true
-		}
-	case o.action != actionFail || o.data != "":
-		o.action, o.data, o.args = actionFail, "", []string{"refused", validText(err.Error())}
-	default:
-		w.log.Error("qless: an outcome was refused", "jid", o.jid, "outcome", o.action, "error", err)
-		return
-	}
-	w.putBack(outcomes)
-}
-
-// settled notes what the server said to one outcome. The mutex is held.
-func (w *Worker) settled(o *outcome, answer string) {
-	problem, refused := strings.CutPrefix(answer, "!")
-	switch {
-	case !refused:
-		w.health.count(o.action)
-	case o.late:
-	case o.unknown:
-		// It was sent before and no answer came: that one was heard, or the job is lost.
-		w.health.count(o.action)
-		w.log.Info("qless: an outcome told again was refused", "jid", o.jid, "outcome", o.action, "problem", problem)
-	default:
-		w.health.lost++
-		w.log.Warn("qless: an outcome was discarded", "jid", o.jid, "outcome", o.action, "problem", problem)
-	}
 }
 
 // take starts the jobs that were reserved.
@@ -376,6 +286,13 @@ func (l *looper) resolve(ctx context.Context) error {
 	r.resolve(known)
 	l.w.setResolved(r.queues)
 	return nil
+}
+
+// fed notes that jobs are being asked for.
+func (w *Worker) fed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hungry = false
 }
 
 // wakeUp makes the loop ask for jobs.

@@ -3,10 +3,8 @@ package qless
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 )
@@ -136,99 +134,4 @@ func (c *Client) putMany(ctx context.Context, puts []*put) error {
 	}
 	_, err := c.run(ctx, "put.many", "", args...)
 	return err
-}
-
-// WithBatchedPuts lets the puts of many goroutines go together: while one call is on its way,
-// those that come up meanwhile wait for it, and go with the next. A single goroutine notices
-// nothing; many of them spend a fraction of the server's time. A put whose context ends while
-// it is on its way may have been done.
-func WithBatchedPuts() Option {
-	return func(c *Client) { c.batcher = &putBatcher{client: c} }
-}
-
-// putBatcher puts jobs of several goroutines by one script.
-type putBatcher struct {
-	client *Client
-
-	mu      sync.Mutex
-	waiting []*waitingPut
-	sending bool
-}
-
-type waitingPut struct {
-	put  *put
-	done chan error
-}
-
-// put puts a job by itself when no other call is on its way, else with the next batch.
-func (b *putBatcher) put(ctx context.Context, p *put) error {
-	b.mu.Lock()
-	if !b.sending {
-		b.sending = true
-		b.mu.Unlock()
-		defer b.goOn(ctx)
-		return b.client.putOne(ctx, p)
-	}
-	w := &waitingPut{put: p, done: make(chan error, 1)}
-	b.waiting = append(b.waiting, w)
-	b.mu.Unlock()
-	select {
-	case err := <-w.done:
-		return err
-	case <-ctx.Done():
-		return wrap("put", p.options.jid, ctx.Err())
-	}
-}
-
-// goOn sends what came up while the first put was on its way.
-func (b *putBatcher) goOn(ctx context.Context) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sending = len(b.waiting) > 0
-	if b.sending {
-		go b.send(context.WithoutCancel(ctx))
-	}
-}
-
-// send puts what waits until nothing does.
-func (b *putBatcher) send(ctx context.Context) {
-	for {
-		runtime.Gosched() // goroutines that are about to put go along
-		batch := b.take()
-		if len(batch) == 0 {
-			return
-		}
-		puts := make([]*put, len(batch))
-		for i, w := range batch {
-			puts[i] = w.put
-		}
-		err := b.client.putMany(ctx, puts)
-		for _, w := range batch {
-			if errors.Is(err, ErrInvalid) {
-				// One of them spoilt it for all, and none was put: each learns its own fate.
-				w.done <- b.client.putOne(ctx, w.put)
-			} else {
-				w.done <- err
-			}
-		}
-	}
-}
-
-// take returns what one script can put: a jid that comes a second time waits for the next.
-func (b *putBatcher) take() []*waitingPut {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var batch, rest []*waitingPut
-	seen := map[string]bool{}
-	for _, w := range b.waiting {
-		if jid := w.put.options.jid; len(batch) == putBatch || seen[jid] {
-			rest = append(rest, w)
-		} else {
-			seen[jid] = true
-			batch = append(batch, w)
-		}
-	}
-	b.waiting = rest
-	b.sending = len(batch) > 0
-	return batch
 }
