@@ -2,6 +2,8 @@ package qless
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,28 +62,50 @@ func (w *Worker) dueLocks() ([]*run, time.Duration) {
 	return due, next
 }
 
-// renew renews locks; false when the server did not answer.
+// renew renews locks; false when not all could be.
 func (w *Worker) renew(ctx context.Context, due []*run) bool {
-	for from := 0; from < len(due); from += renewBatch {
-		batch := due[from:min(from+renewBatch, len(due))]
-		jids := make([]string, len(batch))
-		for i, r := range batch {
-			jids[i] = r.jid
+	for batch := range slices.Chunk(due, renewBatch) {
+		err := w.renewTogether(ctx, batch)
+		if errors.Is(err, ErrServer) && len(batch) > 1 {
+			err = w.renewEach(ctx, batch) // it may be about one of them
 		}
-		asked := time.Now()
-		reply, err := w.client.run(ctx, "renew", "", anys([]any{w.client.worker}, jids...)...)
 		if err != nil {
 			w.log.Warn("qless: locks could not be renewed", "jobs", len(batch), "error", err)
 			return false
 		}
-		answers, err := decodeStrings("renew", reply)
-		if err != nil || len(answers) != len(batch) {
-			w.log.Error("qless: renewals were answered strangely", "error", err)
-			return false
-		}
-		w.renewed(batch, answers, asked)
 	}
 	return true
+}
+
+// renewTogether renews locks by one script.
+func (w *Worker) renewTogether(ctx context.Context, batch []*run) error {
+	jids := make([]string, len(batch))
+	for i, r := range batch {
+		jids[i] = r.jid
+	}
+	asked := time.Now()
+	reply, err := w.client.run(ctx, "renew", "", anys([]any{w.client.worker}, jids...)...)
+	if err != nil {
+		return err
+	}
+	answers, err := decodeStrings("renew", reply)
+	if err == nil && len(answers) != len(batch) {
+		err = unexpected("renew", reply)
+	}
+	if err == nil {
+		w.renewed(batch, answers, asked)
+	}
+	return err
+}
+
+// renewEach renews locks one by one, as far as that works; the last error.
+func (w *Worker) renewEach(ctx context.Context, batch []*run) (failed error) {
+	for _, r := range batch {
+		if err := w.renewTogether(ctx, []*run{r}); err != nil {
+			failed = err
+		}
+	}
+	return failed
 }
 
 // renewed notes what the server said to renewals that were asked for at a time.

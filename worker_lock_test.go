@@ -63,6 +63,21 @@ func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
 	require.Len(t, w.Stats().Running, 8)
 }
 
+// A job whose hash was replaced by something else makes the server fail the script.
+func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.put("q", qless.JID("damaged"))
+	w, jid, _, causes := e.holding(qless.WorkerConfig{})
+	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "text", 0).Err())
+	require.ErrorIs(t, soon(t, "the end of the damaged job's context", causes), qless.ErrLockLost)
+	expires := e.job(jid).Expires
+	until(t, "the other one is renewed", func() bool { return e.job(jid).Expires.After(expires) })
+	require.Empty(t, causes)
+	require.Len(t, w.Stats().Running, 1)
+}
+
 func TestALostLockEndsTheContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose  func(ctx context.Context, job *qless.Job) error
