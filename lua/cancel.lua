@@ -52,9 +52,7 @@ local function cancel(jid)
   if state == 'failed' then
     forget_failure(jid, queue, failure)
   end
-  for _, tag in ipairs(names_of(job[5])) do
-    remove_tag(jid, tag)
-  end
+  remove_tags(jid, names_of(job[5]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
 end

@@ -22,8 +22,7 @@ local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
 must_own('Heartbeat', jid, job[3], job[2], worker)
 
-local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-local expires = now + finite(config[1], finite(config[2], 60))
+local expires = now + heartbeat_of(queue)
 local text = exact(expires)
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)

@@ -302,9 +302,9 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_waiting_job(key)
+local function read_fields(key, ...)
   return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -374,7 +374,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_waiting_job(key)
+    local job = read_fields(key)
     if job[1] then
       n = n + 1
       adopt_history(jid, job[12])
@@ -442,11 +442,14 @@ local function add_tag(jid, tag)
     call('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(names_of(job.tags)) do
-    add_tag(child, tag)
-  end
+  add_tags(child, names_of(job.tags), 1)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -824,6 +827,16 @@ local function record(key, text, cap)
     trim_history(key .. '-history', length, cap)
   end
 end
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -861,16 +874,6 @@ local function depend_on(jid, list, first)
     end
   end
   return count
-end
-local function add_tags(jid, tags)
-local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = 1, #tags do
-    add_tag(jid, tags[i])
-  end
 end
 local function move(worker, item)
 local function worker_key(worker)
@@ -941,6 +944,11 @@ local function remove_tag(jid, tag)
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function without_tags(list, extra, first)
@@ -1020,11 +1028,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function remove_tags(jid, tags)
-  for i = 1, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
@@ -1063,7 +1066,7 @@ end
   if fields[4] then
     leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  remove_tags(jid, without_tags(tags, item.tags, 1))
+  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
   if #item.depends > 0 then
     replace_dependencies(jid, item.depends)
   end
@@ -1088,7 +1091,7 @@ local function put_one(queue, item, key, waits, text, work)
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
-    add_tags(jid, tags)
+    add_tags(jid, tags, 1)
     stored_tags = cjson.encode(tags)
   end
   if #depends > 0 and depend_on(jid, depends, 1) > 0 then
@@ -1536,11 +1539,14 @@ local function remove_tag(jid, tag)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
-    remove_tag(jid, tag)
-  end
+  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -1830,6 +1836,10 @@ local function must_own(area, jid, owner, state, worker)
     reject(area, problem)
   end
 end
+local function heartbeat_of(queue)
+  local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  return finite(config[1], finite(config[2], 60))
+end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Heartbeat', 'worker', ARGV[3])
 local data = ARGV[4]
@@ -1840,8 +1850,7 @@ local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
 must_own('Heartbeat', jid, job[3], job[2], worker)
-local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-local expires = now + finite(config[1], finite(config[2], 60))
+local expires = now + heartbeat_of(queue)
 local text = exact(expires)
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
@@ -2450,6 +2459,11 @@ local function remove_tag(jid, tag)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function leave_queue(queue, jid)
   call('zrem', queue_key(queue, 'work'), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
@@ -2547,9 +2561,7 @@ local function cancel(jid)
   if state == 'failed' then
     forget_failure(jid, queue, failure)
   end
-  for _, tag in ipairs(names_of(job[5])) do
-    remove_tag(jid, tag)
-  end
+  remove_tags(jid, names_of(job[5]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
 end
@@ -3132,11 +3144,14 @@ local function remove_tag(jid, tag)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
-    remove_tag(jid, tag)
-  end
+  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -3728,9 +3743,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
+local function read_fields(key, ...)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+  return read_fields(job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4193,9 +4211,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
+local function read_fields(key, ...)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+  return read_fields(job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4435,9 +4456,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
+local function read_fields(key, ...)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+  return read_fields(job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4541,11 +4565,14 @@ local function add_tag(jid, tag)
     call('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(names_of(job.tags)) do
-    add_tag(child, tag)
-  end
+  add_tags(child, names_of(job.tags), 1)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -4862,6 +4889,16 @@ local function record(key, text, cap)
     trim_history(key .. '-history', length, cap)
   end
 end
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -4899,16 +4936,6 @@ local function depend_on(jid, list, first)
     end
   end
   return count
-end
-local function add_tags(jid, tags)
-local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = 1, #tags do
-    add_tag(jid, tags[i])
-  end
 end
 local function move(worker, item)
 local function worker_key(worker)
@@ -4979,6 +5006,11 @@ local function remove_tag(jid, tag)
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function without_tags(list, extra, first)
@@ -5058,11 +5090,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function remove_tags(jid, tags)
-  for i = 1, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
@@ -5101,7 +5128,7 @@ end
   if fields[4] then
     leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  remove_tags(jid, without_tags(tags, item.tags, 1))
+  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
   if #item.depends > 0 then
     replace_dependencies(jid, item.depends)
   end
@@ -5126,7 +5153,7 @@ local function put_one(queue, item, key, waits, text, work)
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
-    add_tags(jid, tags)
+    add_tags(jid, tags, 1)
     stored_tags = cjson.encode(tags)
   end
   if #depends > 0 and depend_on(jid, depends, 1) > 0 then
@@ -5885,15 +5912,12 @@ local function not_owned(jid, owner, state, worker)
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   end
 end
-local worker = required('Renew', 'worker', ARGV[2])
-local heartbeats = {}
 local function heartbeat_of(queue)
-  if not heartbeats[queue] then
-    local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    heartbeats[queue] = finite(config[1], finite(config[2], 60))
-  end
-  return heartbeats[queue]
+  local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  return finite(config[1], finite(config[2], 60))
 end
+local worker = required('Renew', 'worker', ARGV[2])
+local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 for i = 3, #ARGV do
   local jid = ARGV[i]
@@ -5904,7 +5928,8 @@ for i = 3, #ARGV do
   if problem then
     outcomes[i - 2] = '!' .. problem
   else
-    local heartbeat = heartbeat_of(queue)
+    local heartbeat = heartbeats[queue] or heartbeat_of(queue)
+    heartbeats[queue] = heartbeat
     local expires = exact(now + heartbeat)
     call('hset', key, 'expires', expires)
     if job[4] then
@@ -6075,6 +6100,16 @@ local function record(key, text, cap)
     trim_history(key .. '-history', length, cap)
   end
 end
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -6112,16 +6147,6 @@ local function depend_on(jid, list, first)
     end
   end
   return count
-end
-local function add_tags(jid, tags)
-local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = 1, #tags do
-    add_tag(jid, tags[i])
-  end
 end
 local function move(worker, item)
 local function worker_key(worker)
@@ -6192,6 +6217,11 @@ local function remove_tag(jid, tag)
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function without_tags(list, extra, first)
@@ -6271,11 +6301,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function remove_tags(jid, tags)
-  for i = 1, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
@@ -6314,7 +6339,7 @@ end
   if fields[4] then
     leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  remove_tags(jid, without_tags(tags, item.tags, 1))
+  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
   if #item.depends > 0 then
     replace_dependencies(jid, item.depends)
   end
@@ -6339,7 +6364,7 @@ local function put_one(queue, item, key, waits, text, work)
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
-    add_tags(jid, tags)
+    add_tags(jid, tags, 1)
     stored_tags = cjson.encode(tags)
   end
   if #depends > 0 and depend_on(jid, depends, 1) > 0 then
@@ -6653,9 +6678,9 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_waiting_job(key)
+local function read_fields(key, ...)
   return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -6693,7 +6718,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_waiting_job(key)
+    local job = read_fields(key)
     if job[1] then
       n = n + 1
       adopt_history(jid, job[12])
@@ -6761,11 +6786,14 @@ local function add_tag(jid, tag)
     call('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(names_of(job.tags)) do
-    add_tag(child, tag)
-  end
+  add_tags(child, names_of(job.tags), 1)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -7036,16 +7064,15 @@ local function is_empty(queue)
 end
 local function open(i, wanted)
   local queue = queues[i]
-  local expired = {}
   if paused[i] == 1 or is_empty(queue) then
-    return expired, 0
+    return {}, 0
   end
   settings[i] = read_settings(queue)
   wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
-    return expired, 0
+    return {}, 0
   end
-  expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
+  local expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
   wanted = wanted - #expired
   check_recurring(queue, wanted)
   check_scheduled(queue, wanted)
@@ -7350,6 +7377,16 @@ local function record(key, text, cap)
     trim_history(key .. '-history', length, cap)
   end
 end
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -7387,16 +7424,6 @@ local function depend_on(jid, list, first)
     end
   end
   return count
-end
-local function add_tags(jid, tags)
-local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = 1, #tags do
-    add_tag(jid, tags[i])
-  end
 end
 local function move(worker, item)
 local function worker_key(worker)
@@ -7467,6 +7494,11 @@ local function remove_tag(jid, tag)
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function without_tags(list, extra, first)
@@ -7546,11 +7578,6 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
-local function remove_tags(jid, tags)
-  for i = 1, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
   for _, other in ipairs(without_tags(old, depends, 1)) do
@@ -7589,7 +7616,7 @@ end
   if fields[4] then
     leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  remove_tags(jid, without_tags(tags, item.tags, 1))
+  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
   if #item.depends > 0 then
     replace_dependencies(jid, item.depends)
   end
@@ -7614,7 +7641,7 @@ local function put_one(queue, item, key, waits, text, work)
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
-    add_tags(jid, tags)
+    add_tags(jid, tags, 1)
     stored_tags = cjson.encode(tags)
   end
   if #depends > 0 and depend_on(jid, depends, 1) > 0 then
@@ -7872,16 +7899,26 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
 local function remove_tag(jid, tag)
   if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
     if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
+  end
+end
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    call('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function with_tags(list, extra, first)
@@ -7923,14 +7960,10 @@ if action == 'add' or action == 'remove' then
   if action == 'add' then
     local known = #tags
     tags = with_tags(tags, ARGV, 4)
-    for i = known + 1, #tags do
-      add_tag(jid, tags[i])
-    end
+    add_tags(jid, tags, known + 1)
   else
     tags = without_tags(tags, ARGV, 4)
-    for i = 4, #ARGV do
-      remove_tag(jid, ARGV[i])
-    end
+    remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)
   call('hset', job_key(jid), 'tags', text)
@@ -8251,9 +8284,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
+local function read_fields(key, ...)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+end
 local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+  return read_fields(job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'

@@ -14,16 +14,7 @@
 
 local worker = required('Renew', 'worker', ARGV[2])
 
--- How long locks last in a queue, in seconds.
-local heartbeats = {}
-local function heartbeat_of(queue)
-  if not heartbeats[queue] then
-    local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-    heartbeats[queue] = finite(config[1], finite(config[2], 60))
-  end
-  return heartbeats[queue]
-end
-
+local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 for i = 3, #ARGV do
   local jid = ARGV[i]
@@ -34,7 +25,8 @@ for i = 3, #ARGV do
   if problem then
     outcomes[i - 2] = '!' .. problem
   else
-    local heartbeat = heartbeat_of(queue)
+    local heartbeat = heartbeats[queue] or heartbeat_of(queue)
+    heartbeats[queue] = heartbeat
     local expires = exact(now + heartbeat)
     call('hset', key, 'expires', expires)
     if job[4] then

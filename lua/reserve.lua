@@ -97,16 +97,15 @@ end
 -- are wanted. Returns the jids taken and how many more may be taken.
 local function open(i, wanted)
   local queue = queues[i]
-  local expired = {}
   if paused[i] == 1 or is_empty(queue) then
-    return expired, 0
+    return {}, 0
   end
   settings[i] = read_settings(queue)
   wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
-    return expired, 0
+    return {}, 0
   end
-  expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
+  local expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
   wanted = wanted - #expired
   check_recurring(queue, wanted)
   check_scheduled(queue, wanted)

@@ -27,14 +27,10 @@ if action == 'add' or action == 'remove' then
   if action == 'add' then
     local known = #tags
     tags = with_tags(tags, ARGV, 4)
-    for i = known + 1, #tags do
-      add_tag(jid, tags[i])
-    end
+    add_tags(jid, tags, known + 1)
   else
     tags = without_tags(tags, ARGV, 4)
-    for i = 4, #ARGV do
-      remove_tag(jid, ARGV[i])
-    end
+    remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)
   call('hset', job_key(jid), 'tags', text)

@@ -18,9 +18,7 @@ local PRUNED = 100
 
 local function delete_job(jid)
   local key = job_key(jid)
-  for _, tag in ipairs(names_of(call('hget', key, 'tags'))) do
-    remove_tag(jid, tag)
-  end
+  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 

@@ -10,9 +10,7 @@
 -- Puts the child of a recurring job that was due at a time.
 local function spawn(queue, parent, job, at)
   local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  for _, tag in ipairs(names_of(job.tags)) do
-    add_tag(child, tag)
-  end
+  add_tags(child, names_of(job.tags), 1)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,

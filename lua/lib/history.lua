@@ -27,7 +27,8 @@ local function trim_history(key, length, cap) -- cold
   end
 end
 
--- Appends an entry to the history of the job with this key. The cap is read only when it could matter, unless the caller has it.
+-- Appends an entry to the history of the job with this key. The cap is read only when it could
+-- matter, unless the caller has it.
 local function record(key, text, cap)
   local length = call('rpush', key .. '-history', text)
   if length > 2 and (not cap or length > cap) then

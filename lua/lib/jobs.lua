@@ -8,15 +8,14 @@
 -- The fields of a job, in this order:
 -- 1 jid  2 klass  3 queue  4 priority  5 retries  6 remaining  7 data  8 tags  9 failure
 -- 10 spawned_from_jid  11 time  12 history (old style)  13 state  14 worker  15 expires
-local function read_job(jid)
-  return call('hmget', job_key(jid), 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires')
+-- The last three, which change when a job is popped, are read only when they are asked for.
+local function read_fields(key, ...)
+  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 
--- The same without those that change when a job is popped.
-local function read_waiting_job(key)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history')
+local function read_job(jid)
+  return read_fields(job_key(jid), 'state', 'worker', 'expires')
 end
 
 -- Both sets are empty for most jobs: one question finds that out.

@@ -1,5 +1,6 @@
 -- Whoever ends or renews a job must hold its lock.
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
 
 -- Why a job is not this worker's; nil when it is.
@@ -18,4 +19,10 @@ local function must_own(area, jid, owner, state, worker)
   if problem then
     reject(area, problem)
   end
+end
+
+-- How long a lock lasts in a queue, in seconds.
+local function heartbeat_of(queue)
+  local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  return finite(config[1], finite(config[2], 60))
 end

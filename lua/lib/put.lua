@@ -12,18 +12,6 @@
 -- @include "lib/failures.lua"
 -- @include "lib/wake.lua"
 
-local function add_tags(jid, tags) -- cold
-  for i = 1, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-
-local function remove_tags(jid, tags)
-  for i = 1, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-
 -- New dependencies replace the old ones.
 local function replace_dependencies(jid, depends)
   local old = call('smembers', job_key(jid) .. '-dependencies')
@@ -69,7 +57,7 @@ local function move(worker, item) -- cold
   if fields[4] then
     leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
   end
-  remove_tags(jid, without_tags(tags, item.tags, 1))
+  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
   if #item.depends > 0 then
     replace_dependencies(jid, item.depends)
   end
@@ -100,7 +88,7 @@ local function put_one(queue, item, key, waits, text, work)
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
-    add_tags(jid, tags)
+    add_tags(jid, tags, 1)
     stored_tags = cjson.encode(tags)
   end
   if #depends > 0 and depend_on(jid, depends, 1) > 0 then

@@ -16,6 +16,18 @@ local function remove_tag(jid, tag)
   end
 end
 
+local function add_tags(jid, tags, first) -- cold
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+
 -- A list's members in order, with those of extra that are new to it.
 local function with_tags(list, extra, first)
   local has = {}

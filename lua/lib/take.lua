@@ -50,7 +50,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_waiting_job(key)
+    local job = read_fields(key)
     if job[1] then
       n = n + 1
       adopt_history(jid, job[12])
