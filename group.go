@@ -79,15 +79,15 @@ func (g *WorkerGroup) Start(ctx context.Context) error {
 
 // Stop stops all workers at once, each as [Worker.Stop] does.
 func (g *WorkerGroup) Stop(ctx context.Context) error {
-	return each(g.workers, func(_ int, w *Worker) error { return w.Stop(ctx) })
+	return each(g.workers, func(w *Worker) error { return w.Stop(ctx) })
 }
 
 // Drain drains all workers at once, each as [Worker.Drain] does.
 func (g *WorkerGroup) Drain(ctx context.Context) error {
-	return each(g.workers, func(_ int, w *Worker) error { return w.Drain(ctx) })
+	return each(g.workers, func(w *Worker) error { return w.Drain(ctx) })
 }
 
 // Healthy returns nil while all workers do their work, as [Worker.Healthy] tells.
 func (g *WorkerGroup) Healthy() error {
-	return each(g.workers, func(_ int, w *Worker) error { return w.Healthy() })
+	return each(g.workers, func(w *Worker) error { return w.Healthy() })
 }

@@ -103,18 +103,40 @@ const putBatch = 1000
 // error. No jid may be named twice in one call. It is the command put.many, which other
 // clients do not have.
 func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
+	puts, err := newPuts(q.name, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return q.client.putAll(ctx, puts)
+}
+
+// newPuts checks and encodes what a put of many jobs is given.
+func newPuts(queue string, jobs []NewJob) ([]*put, error) {
 	puts := make([]*put, len(jobs))
-	jids := make([]string, len(jobs))
 	for i, job := range jobs {
-		p, err := newPut(q.name, job.Klass, job.Data, job.Options)
-		if err != nil {
+		var err error
+		if puts[i], err = newPut(queue, job.Klass, job.Data, job.Options); err != nil {
 			return nil, err
 		}
-		puts[i], jids[i] = p, p.options.jid
 	}
+	return puts, nil
+}
+
+// jidsOf returns the jids of puts.
+func jidsOf(puts []*put) []string {
+	jids := make([]string, len(puts))
+	for i, p := range puts {
+		jids[i] = p.options.jid
+	}
+	return jids
+}
+
+// putAll puts any number of jobs, by as many scripts as that takes.
+func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
+	jids := jidsOf(puts)
 	var alone error // the jobs are put, but perhaps on the master alone
 	for from := 0; from < len(puts); from += putBatch {
-		err := q.client.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
+		err := c.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
 		if errors.Is(err, ErrNotReplicated) {
 			alone = err
 		} else if err != nil {

@@ -110,21 +110,13 @@ func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 
 // jobs returns those of the jobs that some shards have.
 func (s *Shards) jobs(ctx context.Context, in []*Client, jids ...string) ([]*Job, error) {
-	found := make([][]*Job, len(in))
-	err := each(in, func(i int, c *Client) (err error) {
-		found[i], err = c.Jobs(ctx, jids...)
-		return err
-	})
+	found, err := ask(in, func(c *Client) ([]*Job, error) { return c.Jobs(ctx, jids...) })
 	return slices.Concat(found...), err
 }
 
 // Queues returns the counts of every queue, over all shards, by name.
 func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
-	all := make([][]QueueCounts, len(s.clients))
-	err := each(s.clients, func(i int, c *Client) (err error) {
-		all[i], err = c.Queues(ctx)
-		return err
-	})
+	all, err := ask(s.clients, func(c *Client) ([]QueueCounts, error) { return c.Queues(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -154,21 +146,28 @@ func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 	}
 }
 
-// each does something with every one of several at once, and returns the first error in their
-// order.
-func each[T any](several []T, do func(i int, one T) error) error {
-	errs := make([]error, len(several))
+// ask asks every one of several at once, and returns what they answered, and the first error in
+// their order.
+func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
+	answers, errs := make([]A, len(several)), make([]error, len(several))
 	var all sync.WaitGroup
 	for i, one := range several {
-		all.Go(func() { errs[i] = do(i, one) })
+		all.Go(func() { answers[i], errs[i] = question(one) })
 	}
 	all.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return err
+			return answers, err
 		}
 	}
-	return nil
+	return answers, nil
+}
+
+// each does something with every one of several at once, and returns the first error in their
+// order.
+func each[T any](several []T, do func(one T) error) error {
+	_, err := ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
+	return err
 }
 
 // A ShardedQueue is a queue of jobs that are spread over shards. It is only a name.
@@ -216,17 +215,21 @@ func wrongShard(jid, other string, at *Client) error {
 // PutMany puts jobs into their shards, as [Queue.PutMany] does into a queue, and returns their jids
 // in order. When it fails, the jids of those that were put come with the error.
 func (q *ShardedQueue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
-	jids, parts, err := q.part(ctx, jobs)
+	puts, err := newPuts(q.name, jobs)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := q.part(ctx, puts)
 	if err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
 	done := map[string]bool{}
-	err = each(q.shards.clients, func(_ int, c *Client) error {
+	err = each(q.shards.clients, func(c *Client) error {
 		if len(parts[c]) == 0 {
 			return nil
 		}
-		put, err := c.Queue(q.name).PutMany(ctx, parts[c])
+		put, err := c.putAll(ctx, parts[c])
 		mu.Lock()
 		defer mu.Unlock()
 		for _, jid := range put {
@@ -234,37 +237,30 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []NewJob) ([]string, er
 		}
 		return err
 	})
-	return slices.DeleteFunc(jids, func(jid string) bool { return !done[jid] }), err
+	return slices.DeleteFunc(jidsOf(puts), func(jid string) bool { return !done[jid] }), err
 }
 
-// part deals jobs out to their shards, and returns the jids of all.
-func (q *ShardedQueue) part(ctx context.Context, jobs []NewJob) ([]string, map[*Client][]NewJob, error) {
-	puts := make([]*put, len(jobs))
-	jids := make([]string, len(jobs))
+// part deals jobs out to their shards.
+func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*put, error) {
 	shards := map[string]*Client{} // by jid
-	for i, job := range jobs {
-		p, err := newPut(q.name, job.Klass, job.Data, job.Options)
-		if err != nil {
-			return nil, nil, err
-		}
-		puts[i], jids[i] = p, p.options.jid
-		shards[jids[i]] = q.shards.Of(q.name, jids[i])
+	for _, jid := range jidsOf(puts) {
+		shards[jid] = q.shards.Of(q.name, jid)
 	}
-	parts := map[*Client][]NewJob{}
-	for i, job := range jobs {
-		shard := shards[jids[i]]
-		for _, other := range puts[i].options.depends {
+	parts := map[*Client][]*put{}
+	for _, p := range puts {
+		jid := p.options.jid
+		shard := shards[jid]
+		for _, other := range p.options.depends {
 			if at, together := shards[other]; together && at != shard {
-				return nil, nil, wrongShard(jids[i], other, at)
+				return nil, wrongShard(jid, other, at)
 			}
 		}
-		if err := q.shards.checkDepends(ctx, shard, puts[i]); err != nil {
-			return nil, nil, err
+		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+			return nil, err
 		}
-		job.Options = append(slices.Clone(job.Options), JID(jids[i]))
-		parts[shard] = append(parts[shard], job)
+		parts[shard] = append(parts[shard], p)
 	}
-	return jids, parts, nil
+	return parts, nil
 }
 
 // Pop locks at most count jobs, as [Queue.Pop] does, of one shard after the other, beginning with
@@ -289,11 +285,7 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 
 // Counts returns how many jobs the queue has in all shards. It is paused when it is in one of them.
 func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
-	all := make([]QueueCounts, len(q.shards.clients))
-	err := each(q.shards.clients, func(i int, c *Client) (err error) {
-		all[i], err = c.Queue(q.name).Counts(ctx)
-		return err
-	})
+	all, err := ask(q.shards.clients, func(c *Client) (QueueCounts, error) { return c.Queue(q.name).Counts(ctx) })
 	sum := QueueCounts{Name: q.name}
 	for _, counts := range all {
 		sum = sum.plus(counts)
@@ -303,11 +295,7 @@ func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 
 // Len returns how many jobs are running, waiting and scheduled in all shards, together.
 func (q *ShardedQueue) Len(ctx context.Context) (int, error) {
-	lengths := make([]int, len(q.shards.clients))
-	err := each(q.shards.clients, func(i int, c *Client) (err error) {
-		lengths[i], err = c.Queue(q.name).Len(ctx)
-		return err
-	})
+	lengths, err := ask(q.shards.clients, func(c *Client) (int, error) { return c.Queue(q.name).Len(ctx) })
 	sum := 0
 	for _, length := range lengths {
 		sum += length
