@@ -16,7 +16,7 @@ func (w *Worker) loop(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
 	defer l.alarm.Stop()
 	for {
-		if !l.restAfterFailure(ctx) {
+		if !sleep(ctx, time.Until(l.notBefore)) {
 			return
 		}
 		runtime.Gosched() // handlers that are about to end go along
@@ -79,22 +79,6 @@ type looper struct {
 	notBefore   time.Time   // no exchange before, after a failure
 	unheard     int         // reserves in a row that found the worker not listening
 	stranded    bool        // a reserve's answer was lost: it may have locked jobs
-}
-
-// restAfterFailure waits until the next exchange may be; false when the context has ended.
-func (l *looper) restAfterFailure(ctx context.Context) bool {
-	delay := time.Until(l.notBefore)
-	if delay <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // wait waits for something to do; false when the context has ended.

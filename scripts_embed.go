@@ -155,7 +155,15 @@ var awayBackoff = ExponentialBackoff(16*time.Millisecond, time.Second)
 
 // pause waits before a command is sent again; false when the context ended first.
 func pause(ctx context.Context, attempt int) bool {
-	timer := time.NewTimer(awayBackoff(nil, attempt, nil))
+	return sleep(ctx, awayBackoff(nil, attempt, nil))
+}
+
+// sleep waits; false when the context ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
