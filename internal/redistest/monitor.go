@@ -3,14 +3,21 @@ package redistest
 import (
 	"bufio"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// Commands runs a function and returns the names, in order and lower case, of the
-// commands that scripts called in the meantime.
-func (s *Server) Commands(t testing.TB, run func()) []string {
+// A Monitored is a command that the server ran.
+type Monitored struct {
+	Caller string   // the client's address, or "lua" for a script
+	Words  []string // the command's name as it was sent, and its arguments
+}
+
+// Monitored runs a function and returns the commands that the server ran in the meantime, in
+// order.
+func (s *Server) Monitored(t testing.TB, run func()) []Monitored {
 	t.Helper()
 	monitor := dial(t, s.addr)
 	defer monitor.Close()
@@ -24,27 +31,56 @@ func (s *Server) Commands(t testing.TB, run func()) []string {
 	defer last.Close()
 	last.request(t, "PING")
 
-	var names []string
+	var commands []Monitored
 	for {
-		caller, name := parseMonitored(monitor.line(t))
-		switch caller {
-		case "lua":
-			names = append(names, name)
-		case last.LocalAddr().String():
-			return names
+		line := monitor.line(t)
+		command, err := parseMonitored(line)
+		if err != nil {
+			t.Fatalf("%v: %s", err, line)
 		}
+		if command.Caller == last.LocalAddr().String() {
+			return commands
+		}
+		commands = append(commands, command)
 	}
 }
 
-// parseMonitored returns who called which command, from a line such as
+// Commands runs a function and returns the names, in order and lower case, of the
+// commands that scripts called in the meantime.
+func (s *Server) Commands(t testing.TB, run func()) []string {
+	t.Helper()
+	var names []string
+	for _, command := range s.Monitored(t, run) {
+		if command.Caller == "lua" {
+			names = append(names, strings.ToLower(command.Words[0]))
+		}
+	}
+	return names
+}
+
+// parseMonitored reads a line such as
 //
-//	1700000000.123456 [0 lua] "hget" "key" "field"
-func parseMonitored(line string) (caller, name string) {
-	_, rest, _ := strings.Cut(line, " [")
-	from, command, _ := strings.Cut(rest, "] \"")
-	_, caller, _ = strings.Cut(from, " ")
-	name, _, _ = strings.Cut(command, "\"")
-	return caller, strings.ToLower(name)
+//	+1700000000.123456 [0 127.0.0.1:4242] "hget" "key" "a \"quoted\" \x00 field"
+//
+// When a word can't be read, those before it come with the error.
+func parseMonitored(line string) (Monitored, error) {
+	_, rest, _ := strings.Cut(strings.TrimSpace(line), " [")
+	from, rest, _ := strings.Cut(rest, "] ")
+	_, caller, _ := strings.Cut(from, " ")
+	command := Monitored{Caller: caller}
+	for rest != "" {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return command, err
+		}
+		word, err := strconv.Unquote(quoted)
+		if err != nil {
+			return command, err
+		}
+		command.Words = append(command.Words, word)
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	return command, nil
 }
 
 // lineConn is a connection to a server that gives what it reads in lines.

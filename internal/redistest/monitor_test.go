@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,7 +30,7 @@ func TestParseMonitored(t *testing.T) {
 		`1700000000.123456 [0 127.0.0.1:1] "set" "[0 lua] \"`:  {"127.0.0.1:1", "set"},
 		`1700000000.123456 [0 unix:/tmp/redis.sock] "eval" ""`: {"unix:/tmp/redis.sock", "eval"},
 	} {
-		caller, name := parseMonitored(line)
-		assert.Equal(t, want, [2]string{caller, name}, line)
+		command, _ := parseMonitored(line) // one of them ends in the middle of a word
+		assert.Equal(t, want, [2]string{command.Caller, strings.ToLower(command.Words[0])}, line)
 	}
 }
