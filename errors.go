@@ -151,6 +151,9 @@ func codeOf(message string) Code {
 			return code
 		}
 	}
+	if strings.HasPrefix(message, "WRONGTYPE ") || strings.Contains(message, " can not be read: ") {
+		return CodeServer // a damaged key
+	}
 	return CodeInvalid
 }
 

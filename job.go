@@ -84,6 +84,7 @@ type Job struct {
 	Worker string
 
 	client *Client
+	since  string       // when a worker took it, as the server said; empty when that is not known
 	ended  *atomic.Bool // tells the worker that gave the job out; nil when none did
 }
 
@@ -223,15 +224,15 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 	if err := o.check("retry"); err != nil {
 		return err
 	}
-	args := []any{j.JID, j.Queue, j.client.worker, o.delayText()}
+	group, message := "", ""
 	if o.group != "" || o.message != "" {
-		group := orDefault(o.group, "failed-retries-"+j.Queue)
+		group, message = orDefault(o.group, "failed-retries-"+j.Queue), validText(o.message)
 		if err := checkName("retry", "group", group); err != nil {
 			return err
 		}
-		args = append(args, group, validText(o.message))
 	}
-	reply, err := j.client.run(ctx, "retry", j.JID, args...)
+	reply, err := j.client.run(ctx, "retry", j.JID,
+		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since)
 	if err != nil {
 		return err
 	}
@@ -429,7 +430,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.ended = j.ended
+	fresh.ended, fresh.since = j.ended, j.since
 	*j = *fresh
 	return nil
 }

@@ -19,6 +19,7 @@ type listener struct {
 	relays   bool      // it listens for jobs that wake nobody
 	appeared bool      // a queue is new
 	queues   []string
+	claim    string          // the queue for whose next due job this worker waits
 	quiet    map[string]bool // queues whose new jobs woke nobody
 	relay    chan struct{}
 }
@@ -176,6 +177,19 @@ func (w *Worker) setResolved(queues []string) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
 	w.listener.queues = slices.Clone(queues)
+}
+
+func (w *Worker) setClaim(queue string) {
+	w.listener.mu.Lock()
+	defer w.listener.mu.Unlock()
+	w.listener.claim = queue
+}
+
+// claimed returns the queue for whose next due job the worker waits; empty when there is none.
+func (w *Worker) claimed() string {
+	w.listener.mu.Lock()
+	defer w.listener.mu.Unlock()
+	return w.listener.claim
 }
 
 // resolved returns the queues that the worker takes jobs from now.

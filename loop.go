@@ -179,6 +179,7 @@ func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
 		var got reserved
 		if got, err = w.client.decodeReserved(reply); err == nil {
 			l.reservation.cursor, l.reservation.claim = got.cursor, got.claim
+			w.setClaim(got.claim)
 			w.mu.Lock()
 			w.idle = asked > 0 && got.wait > 0
 			w.mu.Unlock()

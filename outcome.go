@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,6 +112,7 @@ type outcome struct {
 	action  action
 	jid     string
 	queue   string
+	since   string // when the job was taken, as the server said; empty when that is not known
 	data    string // empty when it did not change
 	args    []string
 	unknown bool // it was sent before, and no answer came
@@ -120,8 +122,28 @@ type outcome struct {
 
 // appendTo appends the outcome as the script finish takes it.
 func (o *outcome) appendTo(args []any) []any {
-	args = append(args, string(o.action), o.jid, o.queue, o.data, strconv.Itoa(len(o.args)))
-	return anys(args, o.args...)
+	details := o.details()
+	args = append(args, string(o.action), o.jid, o.queue, o.data, strconv.Itoa(len(details)))
+	return anys(args, details...)
+}
+
+// details returns the arguments of the outcome's action. An outcome that is sent again says
+// which run of the job it is about: if the first answer was lost, so may be the answer to a
+// reserve that took the same job again.
+func (o *outcome) details() []string {
+	if !o.unknown || o.since == "" {
+		return o.args
+	}
+	details := slices.Clone(o.args)
+	switch o.action {
+	case actionComplete:
+		details = append(details, "since")
+	case actionRetry:
+		for len(details) < 3 {
+			details = append(details, "")
+		}
+	}
+	return append(details, o.since)
 }
 
 // decide turns what a handler returned into the outcome of its job. A panic of the backoff,
@@ -136,7 +158,7 @@ func (w *Worker) decide(r *run, err error) (o *outcome) {
 }
 
 func (w *Worker) outcomeOf(r *run, err error) *outcome {
-	o := &outcome{jid: r.jid, queue: r.queue}
+	o := &outcome{jid: r.jid, queue: r.queue, since: r.since}
 	data, dataErr := r.changedData()
 	if dataErr != nil {
 		err = FailWith(r.klass+":data", dataErr)

@@ -138,7 +138,7 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	out.claim = stringOf(items[2])
 	for _, item := range items[4:] {
 		fields, ok := item.([]any)
-		if !ok || len(fields) != 11 {
+		if !ok || len(fields) != 12 {
 			return reserved{}, unexpected("reserve", item)
 		}
 		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
@@ -160,6 +160,7 @@ func (c *Client) decodeReservedJob(fields []any) reservedJob {
 		State:       StateRunning,
 		Worker:      c.worker,
 		client:      c,
+		since:       stringOf(fields[11]),
 	}
 	var tags list[text]
 	if raw := stringOf(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
@@ -186,8 +187,12 @@ func numberOf(v any) number {
 }
 
 // knownQueues returns the names of the known queues, in the order in which they were first
-// seen.
+// seen. Those that are not on the list of all clients come last.
 func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
-	names, err := c.rdb.ZRange(ctx, c.runner.prefix+"queues", 0, -1).Result()
-	return names, wrap("queues", "", err)
+	listed, err := c.rdb.ZRange(ctx, c.runner.prefix+"queues", 0, -1).Result()
+	if err != nil {
+		return nil, wrap("queues", "", err)
+	}
+	unlisted, err := c.rdb.ZRange(ctx, c.runner.prefix+"x:queues", 0, -1).Result()
+	return append(listed, unlisted...), wrap("queues", "", err)
 }

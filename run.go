@@ -17,6 +17,7 @@ type run struct {
 	jid      string // these three as the job was taken: a handler may change its own
 	klass    string
 	queue    string
+	since    string // when it was taken, as the server said
 	original json.RawMessage
 	route    *route
 	started  time.Time
@@ -64,6 +65,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		jid:      job.JID,
 		klass:    job.Klass,
 		queue:    job.Queue,
+		since:    job.since,
 		original: bytes.Clone(job.Data),
 		route:    w.mux.find(job.Klass),
 		started:  time.Now(),
@@ -97,7 +99,10 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 
 // handBack gives the job back without spending a retry.
 func (r *run) handBack(delay time.Duration) *outcome {
-	return &outcome{action: actionRelease, jid: r.jid, queue: r.queue, args: []string{formatSeconds(delay)}}
+	return &outcome{
+		action: actionRelease, jid: r.jid, queue: r.queue, since: r.since,
+		args: []string{formatSeconds(delay)},
+	}
 }
 
 // work calls the handler of a job and notes the outcome, even when the handler ends its
@@ -158,7 +163,10 @@ func (w *Worker) discard(r *run, o *outcome, reason error) {
 // giveUp retries a job whose lock has ended: a renewal that was still on its way may have locked it
 // anew, for nobody.
 func (r *run) giveUp() *outcome {
-	return &outcome{action: actionRetry, jid: r.jid, queue: r.queue, args: []string{"0"}, late: true}
+	return &outcome{
+		action: actionRetry, jid: r.jid, queue: r.queue, since: r.since,
+		args: []string{"0"}, late: true,
+	}
 }
 
 // call calls the handler, with the middleware around it; a panic is an error.

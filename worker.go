@@ -356,19 +356,13 @@ const departTimeout = 2 * time.Second
 func (w *Worker) depart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, departTimeout)
 	defer cancel()
-	if err := w.client.Deregister(ctx, w.client.worker); err != nil {
+	relays := "0"
+	if w.relaying() {
+		relays = "1"
+	}
+	args := anys([]any{w.client.worker, w.claimed(), relays}, w.resolved()...)
+	if _, err := w.client.run(ctx, "depart", "", args...); err != nil {
 		w.log.Warn("qless: the worker could not sign off", "error", err)
-		return
-	}
-	var err error
-	if queues := w.resolved(); len(queues) > 0 {
-		_, err = w.client.run(ctx, "wake", "", anys(nil, queues...)...)
-	}
-	if err == nil && w.relaying() {
-		_, err = w.client.run(ctx, "wake", "")
-	}
-	if err != nil {
-		w.log.Warn("qless: no other worker could be told that this one stops", "error", err)
 	}
 }
 

@@ -16,7 +16,8 @@ type WorkerJobs struct {
 }
 
 // Workers returns the workers that were seen lately, last seen first. Its cost grows with
-// their number. It is the qless command workers.
+// their number. A job that was taken from a worker by [Job.Timeout] is counted until that
+// worker holds another one or stops. It is the qless command workers.
 func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	reply, err := c.run(ctx, "workers", "")
 	if err != nil {
@@ -37,13 +38,13 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	return workers, nil
 }
 
-// Worker returns the jobs that a worker holds; none when there is no such worker. It is the
-// qless command workers.
+// Worker returns the jobs that a worker holds; none when there is no such worker. A job that
+// was taken from it by [Job.Timeout] is not among them. It is the qless command workers.
 func (c *Client) Worker(ctx context.Context, name string) (WorkerJobs, error) {
 	if err := checkName("workers", "worker name", name); err != nil {
 		return WorkerJobs{}, err
 	}
-	reply, err := c.run(ctx, "workers", "", name)
+	reply, err := c.run(ctx, "workers", "", name, "held")
 	if err != nil {
 		return WorkerJobs{}, err
 	}

@@ -27,9 +27,22 @@ for i = 2, #ARGV do
   end
 end
 
-local function cancel(jid)
+-- Reads the jobs, each once.
+local function read_jobs()
+  local jobs = {}
+  for i = 2, #ARGV do
+    local jid = ARGV[i]
+    local key = job_key(jid)
+    if not jobs[jid] then
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid].dependencies = call('smembers', key .. '-dependencies')
+    end
+  end
+  return jobs
+end
+
+local function cancel(jid, job)
   local key = job_key(jid)
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -37,17 +50,17 @@ local function cancel(jid)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   publish('log', message)
   if worker and worker ~= '' then
-    call('zrem', worker_key(worker), jid)
+    try('zrem', worker_key(worker), jid)
     publish('w:' .. worker, message)
   end
   if queue then
     leave_queue(queue, jid)
   end
-  if state == 'running' then
+  if state == 'running' and queue then
     wake_for_slot(queue)
   end
-  for _, other in ipairs(call('smembers', key .. '-dependencies')) do
-    call('srem', job_key(other) .. '-dependents', jid)
+  for _, other in ipairs(job.dependencies) do
+    try('srem', job_key(other) .. '-dependents', jid)
   end
   if state == 'failed' then
     forget_failure(jid, queue, failure)
@@ -57,9 +70,13 @@ local function cancel(jid)
   publish_tracked('canceled', jid)
 end
 
-local jids = {}
+must_publish()
+local jobs, jids = read_jobs(), {}
+local gone = {false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
-  cancel(ARGV[i])
-  jids[i - 1] = ARGV[i]
+  local jid = ARGV[i]
+  cancel(jid, jobs[jid])
+  jobs[jid] = gone
+  jids[i - 1] = jid
 end
 return jids

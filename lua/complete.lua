@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, queue, data, then pairs: next queue, delay n, depends json (both need next),
---          checked 1 when the data is known to be JSON
+--          checked 1 from a caller who knows that the data is JSON, and means no delay when it says none
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     15 commands, 3 more for each dependent; clears away at most 100 old jobs
@@ -28,8 +28,10 @@ local item = {
   data = data,
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
-  depends = names('Complete', 'depends', given.depends),
+  checked = given.checked,
+  depends = check_dependencies('Complete', names('Complete', 'depends', given.depends), 1),
 }
+must_publish()
 complete(worker, {item})
 if item.problem then
   reject('Complete', item.problem)

@@ -9,11 +9,14 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"
+-- @include "lib/wake.lua"
 
 local option = required('config.set', 'option', ARGV[2])
 local value = ARGV[3]
 if not value then
   reject('config.set', 'Arg "value" missing')
 end
-publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+must_publish()
 call('hset', prefix .. 'config', option, value)
+publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+wake_for_limit(option)

@@ -9,7 +9,10 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"
+-- @include "lib/wake.lua"
 
 local option = required('config.unset', 'option', ARGV[2])
-publish('log', cjson.encode({event = 'config_unset', option = option}))
+must_publish()
 call('hdel', prefix .. 'config', option)
+publish('log', cjson.encode({event = 'config_unset', option = option}))
+wake_for_limit(option)

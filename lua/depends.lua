@@ -3,11 +3,13 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all)
 -- Returns  1
--- Errors   Depends() when the job's state is not depends
+-- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/deps.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
@@ -19,20 +21,41 @@ elseif state ~= 'depends' then
   reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
 end
 
-if action == 'on' then
-  depend_on(jid, ARGV, 4)
-elseif action == 'off' and ARGV[4] == 'all' then
-  for _, other in ipairs(call('smembers', job_key(jid) .. '-dependencies')) do
+local function add()
+  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+  if problem then
+    reject('Depends', problem)
+  end
+  local failed = link(jid, others, {})
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+
+-- Where the job goes when it waits for nothing more is written first: it may fail.
+local function remove(ended, left)
+  if #left == 0 then
+    local problem = free(jid, false)
+    if problem then
+      reject('Depends', problem)
+    end
+  end
+  for _, other in ipairs(ended) do
     undepend(jid, other)
   end
-  free(jid, false)
+end
+
+if action == 'on' then
+  add()
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', job_key(jid) .. '-dependencies'), none)
 elseif action == 'off' then
+  local ended = {}
   for i = 4, #ARGV do
-    undepend(jid, ARGV[i])
+    ended[i - 3] = ARGV[i]
   end
-  if #ARGV > 3 and waits_for_nothing(jid) then
-    free(jid, false)
-  end
+  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')
 end

@@ -20,6 +20,7 @@ if data then
   json('Fail', 'data', data)
 end
 
+must_publish()
 local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
 if problem then
   reject('Fail', problem)

@@ -1,12 +1,15 @@
--- finish: ends a worker's hold on many jobs, each in its own way and with its own outcome.
+-- finish: ends a worker's hold on many jobs, each in its own way and with its own outcome. What is
+-- wrong with one of them leaves the others alone.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments:
---          complete  pairs: next queue, delay n, depends json
---          fail      group, message
---          retry     delay [, group, message]: at the price of a retry
---          release   delay: for nothing
+--          complete  pairs: next queue, delay n, depends json, since time
+--          fail      group, message [, since]
+--          retry     delay [, group, message [, since]]: at the price of a retry
+--          release   delay [, since]: for nothing
 --          data may be '', which leaves the job's data as it is
+--          since is when the worker took the job, as reserve said: a job that it has lost and taken
+--          again by then is not the one that is meant
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
@@ -18,24 +21,31 @@
 
 local worker = required('Finish', 'worker', ARGV[2])
 
+-- The text of an argument up to ARGV[last]; nil when it is empty or not there.
+local function given_text(i, last)
+  return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
+end
+
 -- Reads what an action needs besides, from ARGV[first] to ARGV[last].
 local function read_details(item, first, last) -- cold
   local action = item.action
   if action == 'complete' then
     local given = options('Finish', first, last)
-    item.next = given.next
+    item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = names('Finish', 'depends', given.depends)
+    item.depends = check_dependencies('Finish', names('Finish', 'depends', given.depends), 1)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
+    item.since = given_text(first + 2, last)
   elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
-    if last > first then
-      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
-    end
+    item.group = given_text(first + 1, last)
+    item.message = item.group and ARGV[first + 2]
+    item.since = given_text(first + 3, last)
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
+    item.since = given_text(first + 1, last)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
@@ -53,6 +63,7 @@ local function read_item(at)
     depends = none,
     next = nil, group = nil, message = nil,
     key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+    history = nil, grace = nil, since = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
@@ -72,6 +83,7 @@ local function give(items) -- cold
     if item.action == 'fail' then
       item.problem = fail(worker, item)
     elseif item.action == 'retry' then
+      item.here = true
       item.problem = retry(worker, item)
     elseif item.action == 'release' then
       item.problem = release(worker, item)
@@ -93,6 +105,7 @@ end
 if #items > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
+must_publish()
 if #completed > 0 then
   complete(worker, completed)
 end

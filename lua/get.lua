@@ -10,4 +10,4 @@
 -- @include "lib/check.lua"
 -- @include "lib/jobs.lua"
 
-return find_job(required('Job', 'jid', ARGV[2]))
+return find_job(call, required('Job', 'jid', ARGV[2]))

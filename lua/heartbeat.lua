@@ -20,10 +20,14 @@ end
 local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', jid, job[3], job[2], worker)
+must_own('Heartbeat', jid, queue, job[3], job[2], worker)
 
 local expires = now + heartbeat_of(queue)
 local text = exact(expires)
+local locks = queue_key(queue, 'locks')
+if type(write_first('zadd', locks, text, jid)) == 'table' then
+  call('zadd', locks, text, jid) -- the same error, for the caller
+end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
 else
@@ -32,7 +36,6 @@ end
 if job[4] then
   call('hdel', key, 'grace')
 end
-call('zadd', prefix .. 'workers', stamp, worker)
-call('zadd', worker_key(worker), text, jid)
-call('zadd', queue_key(queue, 'locks'), text, jid)
+try('zadd', prefix .. 'workers', stamp, worker)
+try('zadd', worker_key(worker), text, jid)
 return expires

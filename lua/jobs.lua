@@ -43,7 +43,9 @@ elseif state == 'running' then
 elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
-  check_scheduled(queue, MOVED)
+  if is_due(queue, 'scheduled') then
+    bring_due(queue, false, true, MOVED)
+  end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then
   return call('zrange', queue_key(queue, 'depends'), offset, last)

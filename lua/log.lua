@@ -48,5 +48,6 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
+call('llen', job_key(jid) .. '-history')
 adopt_history(jid, job[2])
 record(job_key(jid), entry(now, message, data))

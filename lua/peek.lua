@@ -25,7 +25,7 @@ local out = {}
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = find_job(jid)
+    local job = find_job(try, jid)
     if job then
       out[#out + 1] = job
     elseif may_write(key) then
@@ -36,9 +36,13 @@ local function show(key, jids)
 end
 
 local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
-show(locks, call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count))
-check_recurring(queue, count - #out)
-check_scheduled(queue, count - #out)
+local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+local recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
+call('zcard', work)
+show(locks, lost)
+if recur or scheduled then
+  bring_due(queue, recur, scheduled, count - #out)
+end
 local shown = 0
 while #out < count do
   local jids = call('zrevrange', work, shown, shown + count - #out - 1)

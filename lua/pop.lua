@@ -10,8 +10,6 @@
 
 -- @include "lib/check.lua"
 -- @include "lib/take.lua"
--- @include "lib/due.lua"
--- @include "lib/locks.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
@@ -19,11 +17,6 @@ local count = whole('Pop', 'count', ARGV[4])
 
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
-  return '[]'
-end
-call('zadd', prefix .. 'workers', stamp, worker)
-count = allowed(queue, settings.max_concurrency, count)
-if count == 0 then
   return '[]'
 end
 
@@ -34,15 +27,17 @@ local function popped_json(job, tracked, its_worker, expires)
 end
 
 local out = {}
-local expired = take_expired(queue, count, settings.grace, settings.cap)
-lock(queue, expired, worker, settings, popped_json, out)
-check_recurring(queue, count - #expired)
-check_scheduled(queue, count - #expired)
-while #out < count do
-  local jids = take_work(queue, count - #out)
-  if #jids == 0 then
-    break
+count = allowed(queue, settings.max_concurrency, count)
+if count > 0 then
+  local expired = open_queue(queue, settings, count)
+  lock(queue, expired, worker, settings, popped_json, out)
+  while #out < count do
+    local jids = take_work(call, queue, count - #out)
+    if #jids == 0 then
+      break
+    end
+    lock(queue, jids, worker, settings, popped_json, out)
   end
-  lock(queue, jids, worker, settings, popped_json, out)
 end
+write_first('zadd', prefix .. 'workers', stamp, worker)
 return '[' .. table.concat(out, ',') .. ']'

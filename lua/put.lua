@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json,
---          checked 1 when the data is known to be JSON
+--          checked 1 from a caller who knows that the data is JSON, and means no delay when it says 0
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 7 commands, 3 more for each tag or dependency

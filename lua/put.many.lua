@@ -10,20 +10,20 @@
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"
 
-local queues, by_queue, seen = {}, {}, {}
+local groups, by_queue, seen = {}, {}, {}
 
 local function add_item(queue, item)
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
-  local items = by_queue[queue]
-  if not items then
-    items = {}
-    by_queue[queue] = items
-    queues[#queues + 1] = queue
+  local group = by_queue[queue]
+  if not group then
+    group = {queue = queue, items = {}}
+    by_queue[queue] = group
+    groups[#groups + 1] = group
   end
-  items[#items + 1] = item
+  group.items[#group.items + 1] = item
 end
 
 local at, count = 3, 0
@@ -37,6 +37,6 @@ end
 if count > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-for i = 1, #queues do
-  put(ARGV[2], queues[i], by_queue[queues[i]])
+if count > 0 then
+  put(ARGV[2], groups)
 end

@@ -45,8 +45,18 @@ local function whole(area, name, text)
   end
   return n
 end
+local none = {}
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -102,7 +112,7 @@ end
   return ok and again or nil
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -115,7 +125,7 @@ local function history_cap(text)
   return finite(text, 100)
 end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -123,10 +133,11 @@ local function trim_history(key, length, cap)
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -147,15 +158,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -207,7 +218,7 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
@@ -220,17 +231,17 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function begin_day(kind, day, queue)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -238,13 +249,13 @@ local function prune_histograms(kind, day, queue)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
-    for _, field in ipairs(call('hkeys', key)) do
+    for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
         buckets[#buckets + 1] = field
       end
     end
     if #buckets > 0 then
-      each_slice('hdel', key, buckets)
+      each_slice(call, 'hdel', key, buckets)
     end
   end
 end
@@ -275,7 +286,7 @@ local function observe(kind, queue, durations)
       fields[#fields + 1] = name
     end
   end
-  local values = call('hmget', key, unpack(fields))
+  local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -297,13 +308,13 @@ local function observe(kind, queue, durations)
     update[#update + 1] = fields[i]
     update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
-  call('hset', key, unpack(update))
+  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 local function relations_json(jid)
@@ -312,8 +323,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
   local jid = job[1]
@@ -341,11 +352,18 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
   return {
-    heartbeat = finite(values[1], finite(values[2], 60)),
+    heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], 10),
     cap = history_cap(values[5]),
@@ -358,59 +376,17 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_work(queue, limit)
-  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-  end
-  return jids
-end
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
-  local n = 0
-  for i = first, last do
-    local jid = jids[i]
-    local key = job_key(jid)
-    local job = read_fields(key)
-    if job[1] then
-      n = n + 1
-      adopt_history(jid, job[12])
-      record(key, popped, cap)
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
-  end
-  if n == 0 then
-    return
-  end
-  observe('wait', queue, waited)
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  call('zadd', worker_key(worker), unpack(locks))
-  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
-  for i = 1, n do
-    if tracked[i] then
-      publish('popped', taken[i])
-    end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
-  end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
-  end
-end
-local function spawn_all(queue, limit)
+local function take_due(queue, settings, wanted, lost, recur, scheduled)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function list_of(text)
   if not text then
@@ -431,15 +407,49 @@ local function names_of(text)
   end
   return found
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
 local function add_tags(jid, tags, first)
@@ -447,9 +457,7 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function spawn(queue, parent, job, at)
-  local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  add_tags(child, names_of(job.tags), 1)
+local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -464,12 +472,22 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
   record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
-  add_work(queue, at, job.priority, child)
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = call('hmget', recur_key(parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
@@ -479,28 +497,27 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  local at = math.floor(due)
+  local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local spawned = 0
+  local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
-    spawn(queue, parent, job, at)
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('zadd', queue_key(queue, 'recur'), at, parent)
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
   end
   return spawned
 end
-  local recur = queue_key(queue, 'recur')
-  if not may_write(recur) then
-    return
-  end
-  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -508,86 +525,47 @@ end
     end
   end
 end
-local function check_recurring(queue, limit)
-  if limit > 0 and is_due(queue, 'recur') then
-    spawn_all(queue, limit)
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
   end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
 end
-local function move_due(queue, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
+local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
-  end
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+local function bring_due(queue, recur, scheduled, limit)
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
   end
-end
-local function expire(queue, limit, grace, cap)
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
   end
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+  if scheduled then
+    move_scheduled(queue, limit)
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
@@ -596,10 +574,9 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function fail_exhausted(jid, queue, group, failure)
+local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  add_failure(jid, group)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
@@ -613,23 +590,25 @@ local function warn(queue, jid, worker, grace, cap)
 end
 local function fail_lost(queue, jid, worker, own_queue)
   leave_queue(queue, jid)
-  local group = 'failed-retries-' .. own_queue
+  local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  fail_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  add_failure(jid, group)
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
 end
+local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
-    if not worker then
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+    if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
-      call('zrem', worker_key(worker), jid)
+      try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
         warn(queue, jid, worker, grace, cap)
       end
@@ -645,14 +624,74 @@ end
       end
     end
   end
-  each_slice('zrem', queue_key(queue, 'work'), taken)
+  each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-local function take_expired(queue, limit, grace, cap)
-  if is_due(queue, 'locks') then
-    return expire(queue, limit, grace, cap)
+  must_publish()
+  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  bring_due(queue, recur, scheduled, wanted - #expired)
+  return expired
+end
+local function open_queue(queue, settings, wanted)
+  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  if lost or recur or scheduled then
+    return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
-  return {}
+  return none
+end
+local function take_work(run, queue, limit)
+  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
+  local jids = {}
+  for i = 1, #scored, 2 do
+    jids[#jids + 1] = scored[i]
+  end
+  return jids
+end
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
+  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
+  for i = first, last do
+    local jid = jids[i]
+    local key = job_key(jid)
+    local job = read_fields(try, key, 'grace')
+    if not job[1] and not job.err and call('exists', key) == 1 then
+      job[1] = jid
+    end
+    if job[1] then
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      if job[13] then
+        call('hdel', key, 'grace') -- it was about the lock before
+      end
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  if n == 0 then
+    return
+  end
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  try('zadd', worker_key(worker), unpack(locks))
+  observe('wait', queue, waited)
+  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
+    end
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+  end
 end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
@@ -661,31 +700,29 @@ local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
-call('zadd', prefix .. 'workers', stamp, worker)
-count = allowed(queue, settings.max_concurrency, count)
-if count == 0 then
-  return '[]'
-end
 local function popped_json(job, tracked, its_worker, expires)
   job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
   return job_json(job, tracked)
 end
 local out = {}
-local expired = take_expired(queue, count, settings.grace, settings.cap)
-lock(queue, expired, worker, settings, popped_json, out)
-check_recurring(queue, count - #expired)
-check_scheduled(queue, count - #expired)
-while #out < count do
-  local jids = take_work(queue, count - #out)
-  if #jids == 0 then
-    break
+count = allowed(queue, settings.max_concurrency, count)
+if count > 0 then
+  local expired = open_queue(queue, settings, count)
+  lock(queue, expired, worker, settings, popped_json, out)
+  while #out < count do
+    local jids = take_work(call, queue, count - #out)
+    if #jids == 0 then
+      break
+    end
+    lock(queue, jids, worker, settings, popped_json, out)
   end
-  lock(queue, jids, worker, settings, popped_json, out)
 end
+write_first('zadd', prefix .. 'workers', stamp, worker)
 return '[' .. table.concat(out, ',') .. ']'
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -717,17 +754,16 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function reject(area, message)
@@ -778,6 +814,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -791,11 +836,16 @@ local function options(area, first, last)
   end
   return given
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -814,7 +864,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -822,15 +872,16 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
   for i = first, #tags do
@@ -841,47 +892,51 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
+local function needed(jid, list, first, coming)
+  local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
     end
   end
-  return count
+  return others
 end
-local function move(worker, item)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local function read_old(item)
 local function list_of(text)
   if not text then
     return {}
@@ -901,6 +956,190 @@ local function names_of(text)
   end
   return found
 end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_all(groups, some_exist, coming)
+  local sets, listed, alone = {}, {}, not some_exist
+  for g = 1, #groups do
+    local group = groups[g]
+    for i = 1, #group.items do
+      local item = group.items[i]
+      if some_exist and call('exists', item.key) == 1 then
+        read_old(item)
+      end
+      if #item.depends > 0 then
+        local problem
+        item.others, problem = needed(item.jid, item.depends, 1, coming)
+        if problem then
+          reject('Put', problem)
+        end
+        item.waits = item.waits or #item.others > 0
+        alone = false
+      end
+      local part = part_of(item)
+      local set = queue_key(group.queue, part)
+      if not listed[set] then
+        listed[set] = true
+        sets[#sets + 1] = set
+      end
+      item.part = part
+    end
+  end
+  return sets, alone and #sets == 1
+end
+local function link_all(groups)
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local added = {}
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      local failed = item.others and link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+end
+local function score_of(item, n)
+  local priority = finite(item.priority, 0)
+  local apart = 0.000001
+  if n > 0 and priority ~= 0 then
+    local _, exponent = math.frexp(priority)
+    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
+  end
+  return work_score(now + n * apart, priority)
+end
+local function place_all(group)
+  local work, scheduled, depends, items = {}, {}, {}, group.items
+  for i = 1, #items do
+    local item = items[i]
+    local part = item.part
+    if part == 'work' then
+      local n = #work
+      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
+    elseif part == 'scheduled' then
+      local n = #scheduled
+      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
+    else
+      local n = #depends
+      depends[n + 1], depends[n + 2] = stamp, item.jid
+    end
+  end
+  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
+  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
+  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.part == 'work' and 'waiting' or item.part,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue, items = group.queue, group.items
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local jids, soonest = {}, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
+local function leave_all(groups, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -911,15 +1150,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
 local function move_history(jid, text)
@@ -940,8 +1179,8 @@ local function adopt_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -964,31 +1203,32 @@ local function without_tags(list, extra, first)
   return kept
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -997,21 +1237,21 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -1023,120 +1263,77 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
 end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
   end
-end
-local function leave(jid, job, worker)
-  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
-  leave_queue(queue, jid)
   if owner and owner ~= '' then
-    call('zrem', worker_key(owner), jid)
+    try('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
-    if state == 'running' then
+    if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
   end
-  if state == 'complete' then
-    call('zrem', prefix .. 'completed', jid)
-  elseif state == 'failed' then
-    forget_failure(jid, queue, failure)
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
   end
-  if job.grace then
-    call('hdel', job_key(jid), 'grace')
+  if old.grace then
+    call('hdel', item.key, 'grace')
   end
-end
-  local jid = item.jid
-  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
-    'retries', 'worker', 'history', 'grace')
-  local tags = names_of(fields[2])
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or tags
-  item.retries = item.retries or fields[6]
-  adopt_history(jid, fields[8])
-  if fields[4] then
-    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-  end
-  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
-  if #item.depends > 0 then
-    replace_dependencies(jid, item.depends)
-  end
-  return call('scard', job_key(jid) .. '-dependencies') > 0
-end
-local function place(queue, item, waits, work)
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put_one(queue, item, key, waits, text, work)
-  local jid, depends = item.jid, item.depends
-  local tags, retries = item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
-    waits = true
-  end
-  call('hset', key,
-    'jid', jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', place(queue, item, waits, work),
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if waits and item.delay > 0 then
-    call('hset', key, 'scheduled', exact(now + item.delay))
+  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
   end
 end
-local function put(worker, queue, items)
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local keys, jids, work = {}, {}, {}
-  local heard, soonest = 0, math.huge
-  for i = 1, #items do
-    jids[i] = items[i].jid
-    keys[i] = job_key(jids[i])
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      if item.old then
+        leave(item, worker)
+      end
+    end
   end
-  local some_exist = any_exists(keys)
-  for i = 1, #items do
-    local item, key = items[i], keys[i]
-    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
-    put_one(queue, item, key, waits, text, work)
-    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    soonest = math.min(soonest, item.delay)
+end
+local function put(worker, groups)
+  must_publish()
+  local keys, coming = {}, {}
+  for g = 1, #groups do
+    local items = groups[g].items
+    for i = 1, #items do
+      local item = items[i]
+      item.key = job_key(item.jid)
+      keys[#keys + 1] = item.key
+      coming[item.jid] = 'coming'
+    end
   end
-  each_slice('zadd', queue_key(queue, 'work'), work)
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if heard > 0 then
-    wake_for(queue, soonest)
+  keys[#keys + 1] = prefix .. 'x:idle'
+  local existing = count_existing(keys)
+  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
+  local some_exist = existing > (idle and 1 or 0)
+  local sets, alone = read_all(groups, some_exist, coming)
+  if not alone then
+    for i = 1, #sets do
+      call('zcard', sets[i])
+    end
+    link_all(groups)
+    leave_all(groups, worker)
+  end
+  for g = 1, #groups do
+    place_all(groups[g])
+  end
+  for g = 1, #groups do
+    write_all(groups[g], idle)
   end
 end
 local function read_put(at, first, last)
@@ -1154,7 +1351,8 @@ local function read_put(at, first, last)
     klass = klass,
     data = data,
     delay = delay,
-    depends = names('Put', 'depends', given.depends),
+    checked = given.checked,
+    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
@@ -1163,7 +1361,7 @@ end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], queue, {item})
+  put(ARGV[2], {{queue = queue, items = {item}}})
   return item.jid
 end
 return put_from_arguments()
@@ -1216,6 +1414,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -1231,6 +1438,7 @@ local function options(area, first, last)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -1265,19 +1473,23 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -1295,7 +1507,7 @@ local function history_cap(text)
   return finite(text, 100)
 end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1303,10 +1515,11 @@ local function trim_history(key, length, cap)
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -1327,15 +1540,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -1361,17 +1574,17 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function begin_day(kind, day, queue)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -1379,13 +1592,13 @@ local function prune_histograms(kind, day, queue)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
-    for _, field in ipairs(call('hkeys', key)) do
+    for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
         buckets[#buckets + 1] = field
       end
     end
     if #buckets > 0 then
-      each_slice('hdel', key, buckets)
+      each_slice(call, 'hdel', key, buckets)
     end
   end
 end
@@ -1416,7 +1629,7 @@ local function observe(kind, queue, durations)
       fields[#fields + 1] = name
     end
   end
-  local values = call('hmget', key, unpack(fields))
+  local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -1438,79 +1651,96 @@ local function observe(kind, queue, durations)
     update[#update + 1] = fields[i]
     update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
-  call('hset', key, unpack(update))
+  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-local function free(jid, keep_delay)
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
-  local queue, priority, scheduled = job[1], job[2], job[3]
-  if not queue then
-    return
-  end
-  call('zrem', queue_key(queue, 'depends'), jid)
-  if keep_delay and scheduled then
-    call('zadd', queue_key(queue, 'scheduled'), scheduled, jid)
-    call('hset', job_key(jid), 'state', 'scheduled')
-    call('hdel', job_key(jid), 'scheduled')
-  else
-    add_work(queue, now, priority, jid)
-    call('hset', job_key(jid), 'state', 'waiting')
+local function wake_for(queue, delay)
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function waits_for_nothing(jid)
-  return call('scard', job_key(jid) .. '-dependencies') == 0
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
 end
-  local dependents = job_key(jid) .. '-dependents'
-  for _, other in ipairs(call('smembers', dependents)) do
-    call('srem', job_key(other) .. '-dependencies', jid)
-    if waits_for_nothing(other) then
-      free(other, true)
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
     end
   end
   call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
-local function not_owned(jid, owner, state, worker)
+local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
     return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local PRUNED = 100
 local function prune(before, excess, limit)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function list_of(text)
@@ -1533,8 +1763,8 @@ local function names_of(text)
   return found
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -1546,7 +1776,11 @@ local function remove_tags(jid, tags, first)
 end
 local function delete_job(jid)
   local key = job_key(jid)
-  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
+  local job = try('hmget', key, 'state', 'tags')
+  if job[1] ~= 'complete' then
+    return
+  end
+  remove_tags(jid, names_of(job[2]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -1557,7 +1791,7 @@ end
   for i = 1, #old do
     delete_job(old[i])
   end
-  each_slice('zrem', completed, old)
+  each_slice(call, 'zrem', completed, old)
 end
 local function settle(item, state, queue)
   local key = item.key
@@ -1574,72 +1808,112 @@ local READY = ' '
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return count
 end
-  local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
-  if depend_on(jid, item.depends, 1) > 0 then
+  if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    if delay > 0 then
-      call('hset', item.key, 'scheduled', exact(now + delay))
-    end
+    keep_delay(item.key, delay, item.checked)
     return 'depends'
   end
   local state = 'waiting'
-  if delay > 0 and #item.depends == 0 then
+  if part == 'scheduled' then
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    add_work(queue, now, item.priority, jid)
+    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  if heard > 0 then
-    wake_for(queue, delay)
-  end
+  wake_for(queue, delay)
   return state
+end
+local function prepare_next(item)
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local others, problem = needed(item.jid, item.depends, 1, {})
+  if problem then
+    return problem
+  end
+  item.part = 'work'
+  if #others > 0 then
+    item.part = 'depends'
+  elseif item.delay > 0 and #item.depends == 0 then
+    item.part = 'scheduled'
+  end
+  local size = try('zcard', queue_key(item.next, item.part))
+  if type(size) == 'table' then
+    return size.err
+  elseif #others > 0 then
+    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    local failed = link(item.jid, others, {})
+    return failed and failed.err
+  end
 end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
-  local problem = not_owned(jid, job[1], job[2], worker)
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
   item.ran = now - finite(job[6], now)
-  adopt_history(jid, job[7])
-  if job[8] then
-    call('hdel', key, 'grace')
+  item.history, item.grace = job[7], job[8]
+  if item.next then
+    return prepare_next(item)
   end
 end
 local function read_all(items, worker)
@@ -1668,12 +1942,12 @@ local function read_all(items, worker)
   return owned, queues
 end
 local function unlock(queue, jids, ran, worker)
-  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+  if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
     end
   end
-  call('zrem', worker_key(worker), unpack(jids))
+  try('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
 local function read_config(queues)
@@ -1681,14 +1955,16 @@ local function read_config(queues)
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
-  return call('hmget', prefix .. 'config', unpack(fields))
+  return try('hmget', prefix .. 'config', unpack(fields))
 end
 local function keep(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', completed, unpack(scored))
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
@@ -1703,7 +1979,7 @@ local function tell(items)
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
   end
-  if any_exists(dependents) then
+  if count_existing(dependents) > 0 then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -1722,6 +1998,10 @@ local function complete(worker, items)
   local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
+    adopt_history(item.jid, item.history)
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
     record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
@@ -1761,8 +2041,10 @@ local item = {
   data = data,
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
-  depends = names('Complete', 'depends', given.depends),
+  checked = given.checked,
+  depends = check_dependencies('Complete', names('Complete', 'depends', given.depends), 1),
 }
+must_publish()
 complete(worker, {item})
 if item.problem then
   reject('Complete', item.problem)
@@ -1771,6 +2053,15 @@ return item.state
 elseif command == 'heartbeat' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -1821,24 +2112,35 @@ local function json(area, name, text)
   end
   return value
 end
-local function not_owned(jid, owner, state, worker)
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
     return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
-local function must_own(area, jid, owner, state, worker)
+local function must_own(area, jid, queue, owner, state, worker)
   local problem = not_owned(jid, owner, state, worker)
   if problem then
     reject(area, problem)
+  elseif not queue then
+    reject(area, 'Job ' .. jid .. ' is in no queue')
   end
 end
 local function heartbeat_of(queue)
-  local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  return finite(config[1], finite(config[2], 60))
+  local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  return lock_time(config[1], config[2])
 end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Heartbeat', 'worker', ARGV[3])
@@ -1849,9 +2151,13 @@ end
 local key = job_key(jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', jid, job[3], job[2], worker)
+must_own('Heartbeat', jid, queue, job[3], job[2], worker)
 local expires = now + heartbeat_of(queue)
 local text = exact(expires)
+local locks = queue_key(queue, 'locks')
+if type(write_first('zadd', locks, text, jid)) == 'table' then
+  call('zadd', locks, text, jid) -- the same error, for the caller
+end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
 else
@@ -1860,9 +2166,8 @@ end
 if job[4] then
   call('hdel', key, 'grace')
 end
-call('zadd', prefix .. 'workers', stamp, worker)
-call('zadd', worker_key(worker), text, jid)
-call('zadd', queue_key(queue, 'locks'), text, jid)
+try('zadd', prefix .. 'workers', stamp, worker)
+try('zadd', worker_key(worker), text, jid)
 return expires
 elseif command == 'retry' then
 local function reject(area, message)
@@ -1883,6 +2188,15 @@ local function number(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -1917,39 +2231,9 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
 local function move_history(jid, text)
@@ -1966,20 +2250,27 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
 local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -1998,6 +2289,131 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function failure_json(group, message, when, worker)
+  return cjson.encode({group = group, message = message, when = when, worker = worker})
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+  end
+end
+local function wake(queue)
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function read_owned(item, worker)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+end
+local function give_up(item, worker, fields)
+  try('zrem', queue_key(item.current, 'locks'), item.jid)
+  try('zrem', worker_key(worker), item.jid)
+  adopt_history(item.jid, item.history)
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  wake_for_slot(item.current)
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+  end
+  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+local function exhaust(worker, item, queue, group, failure)
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return finite(text, 100)
+end
+local function trim_history(key, length, cap)
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -2005,123 +2421,73 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
-end
-local function fail_exhausted(jid, queue, group, failure)
+local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  add_failure(jid, group)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
-local function not_owned(jid, owner, state, worker)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
-    end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 60 then
-    wake(queue)
-  end
-end
-local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function read_owned(item, worker)
-  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(item.jid, job[3], job[2], worker)
+  group = group or 'failed-retries-' .. queue
+  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  local problem = add_failure(item.jid, group)
   if problem then
     return problem
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
-  adopt_history(item.jid, job[6])
-  if job[7] then
-    call('hdel', job_key(item.jid), 'grace')
-  end
-end
-local function save_data(item)
-  if item.data ~= '' then
-    call('hset', job_key(item.jid), 'data', item.data)
-  end
-end
-local function unlock_one(item, worker)
-  call('zrem', queue_key(item.current, 'locks'), item.jid)
-  call('zrem', worker_key(worker), item.jid)
-  wake_for_slot(item.current)
-end
-local function enqueue(item, queue, score)
-  if item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
-  end
-  call('zadd', queue_key(queue, 'work'), score, item.jid)
-  return 'waiting'
+  give_up(item, worker, {'remaining', item.remaining})
+  mark_exhausted(item.jid, queue, group, failure)
 end
 local function retry(worker, item)
   local problem = read_owned(item, worker)
+  if not problem and item.here and item.queue ~= item.current then
+    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
+  end
   if problem then
     return problem
   end
-  local jid, queue, group, message = item.jid, item.queue, item.group, item.message
+  local queue, group, message = item.queue, item.group, item.message
   item.remaining = item.remaining - 1
-  call('hset', job_key(jid), 'remaining', item.remaining)
-  unlock_one(item, worker)
-  save_data(item)
   local failure
   if group and message then
     failure = failure_json(group, message, math.floor(now), worker)
   end
   if item.remaining < 0 then
-    group = group or 'failed-retries-' .. queue
-    failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
-    fail_exhausted(jid, queue, group, failure)
-    return
+    return exhaust(worker, item, queue, group, failure)
   end
-  call('hset', job_key(jid), 'state', enqueue(item, queue, work_score(now, item.priority)))
+  local state
+  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  if problem then
+    return problem
+  end
+  local fields = {'remaining', item.remaining, 'state', state}
   if failure then
-    call('hset', job_key(jid), 'failure', failure)
+    fields[5], fields[6] = 'failure', failure
+  end
+  give_up(item, worker, fields)
+  if queue ~= item.current then
+    know_unlisted(queue)
   end
   wake_for(queue, item.delay)
 end
@@ -2133,6 +2499,14 @@ local item = {
   group = ARGV[6],
   message = ARGV[7],
 }
+if ARGV[8] == 'here' then
+  item.here = true
+  item.since = ARGV[9] ~= '' and ARGV[9] or nil
+  if item.group == '' then
+    item.group = nil
+  end
+end
+must_publish()
 local problem = retry(required('Retry', 'worker', ARGV[4]), item)
 if problem then
   reject('Retry', problem)
@@ -2157,6 +2531,15 @@ local function json(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -2188,11 +2571,16 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function publish_tracked(channel, jid)
   if is_tracked(jid) then
@@ -2210,7 +2598,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -2218,10 +2606,11 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2242,15 +2631,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -2276,27 +2665,30 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
@@ -2305,70 +2697,74 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function not_owned(jid, owner, state, worker)
+local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
     return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local function wake(queue)
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function read_owned(item, worker)
-  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(item.jid, job[3], job[2], worker)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
-  adopt_history(item.jid, job[6])
-  if job[7] then
-    call('hdel', job_key(item.jid), 'grace')
-  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
-local function save_data(item)
+local function give_up(item, worker, fields)
+  try('zrem', queue_key(item.current, 'locks'), item.jid)
+  try('zrem', worker_key(worker), item.jid)
+  adopt_history(item.jid, item.history)
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
   if item.data ~= '' then
-    call('hset', job_key(item.jid), 'data', item.data)
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
   end
-end
-local function unlock_one(item, worker)
-  call('zrem', queue_key(item.current, 'locks'), item.jid)
-  call('zrem', worker_key(worker), item.jid)
+  call('hset', item.key, unpack(fields))
   wake_for_slot(item.current)
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
   publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
   publish_tracked('failed', jid)
-  unlock_one(item, worker)
+  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker))
-  save_data(item)
-  add_failure(jid, group)
 end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Fail', 'worker', ARGV[3])
@@ -2380,6 +2776,7 @@ end
 if data then
   json('Fail', 'data', data)
 end
+must_publish()
 local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
 if problem then
   reject('Fail', problem)
@@ -2388,6 +2785,7 @@ return jid
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -2426,11 +2824,16 @@ local function names_of(text)
   end
   return found
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function publish_tracked(channel, jid)
   if is_tracked(jid) then
@@ -2453,8 +2856,8 @@ else
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -2465,10 +2868,10 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function day_of(at)
   return at - at % 86400
@@ -2477,21 +2880,21 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -2503,25 +2906,26 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
 end
 local function wake(queue)
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
@@ -2536,9 +2940,20 @@ for i = 2, #ARGV do
     end
   end
 end
-local function cancel(jid)
+local function read_jobs()
+  local jobs = {}
+  for i = 2, #ARGV do
+    local jid = ARGV[i]
+    local key = job_key(jid)
+    if not jobs[jid] then
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid].dependencies = call('smembers', key .. '-dependencies')
+    end
+  end
+  return jobs
+end
+local function cancel(jid, job)
   local key = job_key(jid)
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -2546,17 +2961,17 @@ local function cancel(jid)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   publish('log', message)
   if worker and worker ~= '' then
-    call('zrem', worker_key(worker), jid)
+    try('zrem', worker_key(worker), jid)
     publish('w:' .. worker, message)
   end
   if queue then
     leave_queue(queue, jid)
   end
-  if state == 'running' then
+  if state == 'running' and queue then
     wake_for_slot(queue)
   end
-  for _, other in ipairs(call('smembers', key .. '-dependencies')) do
-    call('srem', job_key(other) .. '-dependents', jid)
+  for _, other in ipairs(job.dependencies) do
+    try('srem', job_key(other) .. '-dependents', jid)
   end
   if state == 'failed' then
     forget_failure(jid, queue, failure)
@@ -2565,10 +2980,14 @@ local function cancel(jid)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
 end
-local jids = {}
+must_publish()
+local jobs, jids = read_jobs(), {}
+local gone = {false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
-  cancel(ARGV[i])
-  jids[i - 1] = ARGV[i]
+  local jid = ARGV[i]
+  cancel(jid, jobs[jid])
+  jobs[jid] = gone
+  jids[i - 1] = jid
 end
 return jids
 elseif command == 'config.get' then
@@ -2595,6 +3014,14 @@ return cjson.encode(defaults)
 elseif command == 'config.set' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -2603,49 +3030,14 @@ local function required(area, name, text)
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
-end
-local option = required('config.set', 'option', ARGV[2])
-local value = ARGV[3]
-if not value then
-  reject('config.set', 'Arg "value" missing')
-end
-publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
-call('hset', prefix .. 'config', option, value)
-elseif command == 'config.unset' then
-local call = redis.call
-local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
-end
-local option = required('config.unset', 'option', ARGV[2])
-publish('log', cjson.encode({event = 'config_unset', option = option}))
-call('hdel', prefix .. 'config', option)
-elseif command == 'depends' then
-local call = redis.call
-local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local stamp = ARGV[1]
 local now
@@ -2662,24 +3054,283 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+local function wake(queue)
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
     end
   end
-  return count
+end
+local function wake_for_limit(option)
+  local queue = string.match(option, '^(.+)-max%-concurrency$')
+  if queue then
+    wake(queue)
+  end
+end
+local option = required('config.set', 'option', ARGV[2])
+local value = ARGV[3]
+if not value then
+  reject('config.set', 'Arg "value" missing')
+end
+must_publish()
+call('hset', prefix .. 'config', option, value)
+publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
+wake_for_limit(option)
+elseif command == 'config.unset' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function wake(queue)
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_for_limit(option)
+  local queue = string.match(option, '^(.+)-max%-concurrency$')
+  if queue then
+    wake(queue)
+  end
+end
+local option = required('config.unset', 'option', ARGV[2])
+must_publish()
+call('hdel', prefix .. 'config', option)
+publish('log', cjson.encode({event = 'config_unset', option = option}))
+wake_for_limit(option)
+elseif command == 'depart' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local PASSED = 100
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function wake_any()
+  for _ = 1, PASSED do
+    local worker = try('spop', prefix .. 'x:idle')
+    if type(worker) ~= 'string' or publish('x:wake:' .. worker, '') > 0 then
+      return
+    end
+  end
+end
+local worker = required('Depart', 'worker', ARGV[2])
+local claim, relays = ARGV[3], ARGV[4]
+local function holds_jobs(key)
+  for _, jid in ipairs(try('zrange', key, 0, -1)) do
+    local job = try('hmget', job_key(jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      return true
+    end
+  end
+  return false
+end
+try('zrem', prefix .. 'workers', worker)
+if not holds_jobs(worker_key(worker)) then
+  call('del', worker_key(worker))
+end
+try('srem', prefix .. 'x:idle', worker)
+for i = 5, #ARGV do
+  try('zrem', prefix .. 'x:idle:' .. ARGV[i], worker)
+end
+if claim ~= '' then
+  call('del', prefix .. 'x:due:' .. claim)
+end
+for i = 5, #ARGV do
+  wake(ARGV[i])
+end
+if relays == '1' then
+  wake_any()
+end
+elseif command == 'depends' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local none = {}
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
 end
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
 end
-local function free(jid, keep_delay)
+local function free(jid, released)
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -2691,44 +3342,52 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
-  local queue, priority, scheduled = job[1], job[2], job[3]
-  if not queue then
-    return
-  end
-  call('zrem', queue_key(queue, 'depends'), jid)
-  if keep_delay and scheduled then
-    call('zadd', queue_key(queue, 'scheduled'), scheduled, jid)
-    call('hset', job_key(jid), 'state', 'scheduled')
-    call('hdel', job_key(jid), 'scheduled')
-  else
-    add_work(queue, now, priority, jid)
-    call('hset', job_key(jid), 'state', 'waiting')
+local function wake_for(queue, delay)
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function waits_for_nothing(jid)
-  return call('scard', job_key(jid) .. '-dependencies') == 0
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
 end
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -2738,20 +3397,38 @@ if not state then
 elseif state ~= 'depends' then
   reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
 end
-if action == 'on' then
-  depend_on(jid, ARGV, 4)
-elseif action == 'off' and ARGV[4] == 'all' then
-  for _, other in ipairs(call('smembers', job_key(jid) .. '-dependencies')) do
+local function add()
+  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+  if problem then
+    reject('Depends', problem)
+  end
+  local failed = link(jid, others, {})
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+local function remove(ended, left)
+  if #left == 0 then
+    local problem = free(jid, false)
+    if problem then
+      reject('Depends', problem)
+    end
+  end
+  for _, other in ipairs(ended) do
     undepend(jid, other)
   end
-  free(jid, false)
+end
+if action == 'on' then
+  add()
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', job_key(jid) .. '-dependencies'), none)
 elseif action == 'off' then
+  local ended = {}
   for i = 4, #ARGV do
-    undepend(jid, ARGV[i])
+    ended[i - 3] = ARGV[i]
   end
-  if #ARGV > 3 and waits_for_nothing(jid) then
-    free(jid, false)
-  end
+  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')
 end
@@ -2836,6 +3513,7 @@ end
 local none = {}
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -2870,19 +3548,23 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -2900,7 +3582,7 @@ local function history_cap(text)
   return finite(text, 100)
 end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -2908,10 +3590,11 @@ local function trim_history(key, length, cap)
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2932,15 +3615,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -2966,17 +3649,17 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function begin_day(kind, day, queue)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -2984,13 +3667,13 @@ local function prune_histograms(kind, day, queue)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
-    for _, field in ipairs(call('hkeys', key)) do
+    for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
         buckets[#buckets + 1] = field
       end
     end
     if #buckets > 0 then
-      each_slice('hdel', key, buckets)
+      each_slice(call, 'hdel', key, buckets)
     end
   end
 end
@@ -3021,7 +3704,7 @@ local function observe(kind, queue, durations)
       fields[#fields + 1] = name
     end
   end
-  local values = call('hmget', key, unpack(fields))
+  local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -3043,79 +3726,96 @@ local function observe(kind, queue, durations)
     update[#update + 1] = fields[i]
     update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
-  call('hset', key, unpack(update))
+  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-local function free(jid, keep_delay)
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
-  local queue, priority, scheduled = job[1], job[2], job[3]
-  if not queue then
-    return
-  end
-  call('zrem', queue_key(queue, 'depends'), jid)
-  if keep_delay and scheduled then
-    call('zadd', queue_key(queue, 'scheduled'), scheduled, jid)
-    call('hset', job_key(jid), 'state', 'scheduled')
-    call('hdel', job_key(jid), 'scheduled')
-  else
-    add_work(queue, now, priority, jid)
-    call('hset', job_key(jid), 'state', 'waiting')
+local function wake_for(queue, delay)
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function waits_for_nothing(jid)
-  return call('scard', job_key(jid) .. '-dependencies') == 0
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
 end
-  local dependents = job_key(jid) .. '-dependents'
-  for _, other in ipairs(call('smembers', dependents)) do
-    call('srem', job_key(other) .. '-dependencies', jid)
-    if waits_for_nothing(other) then
-      free(other, true)
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
     end
   end
   call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
-local function not_owned(jid, owner, state, worker)
+local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
     return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local PRUNED = 100
 local function prune(before, excess, limit)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function list_of(text)
@@ -3138,8 +3838,8 @@ local function names_of(text)
   return found
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -3151,7 +3851,11 @@ local function remove_tags(jid, tags, first)
 end
 local function delete_job(jid)
   local key = job_key(jid)
-  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
+  local job = try('hmget', key, 'state', 'tags')
+  if job[1] ~= 'complete' then
+    return
+  end
+  remove_tags(jid, names_of(job[2]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -3162,7 +3866,7 @@ end
   for i = 1, #old do
     delete_job(old[i])
   end
-  each_slice('zrem', completed, old)
+  each_slice(call, 'zrem', completed, old)
 end
 local function settle(item, state, queue)
   local key = item.key
@@ -3179,72 +3883,112 @@ local READY = ' '
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
-  for i = first, #list do
-    local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
-    end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return count
 end
-  local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
-  if depend_on(jid, item.depends, 1) > 0 then
+  if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    if delay > 0 then
-      call('hset', item.key, 'scheduled', exact(now + delay))
-    end
+    keep_delay(item.key, delay, item.checked)
     return 'depends'
   end
   local state = 'waiting'
-  if delay > 0 and #item.depends == 0 then
+  if part == 'scheduled' then
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    add_work(queue, now, item.priority, jid)
+    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  if heard > 0 then
-    wake_for(queue, delay)
-  end
+  wake_for(queue, delay)
   return state
+end
+local function prepare_next(item)
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local others, problem = needed(item.jid, item.depends, 1, {})
+  if problem then
+    return problem
+  end
+  item.part = 'work'
+  if #others > 0 then
+    item.part = 'depends'
+  elseif item.delay > 0 and #item.depends == 0 then
+    item.part = 'scheduled'
+  end
+  local size = try('zcard', queue_key(item.next, item.part))
+  if type(size) == 'table' then
+    return size.err
+  elseif #others > 0 then
+    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    local failed = link(item.jid, others, {})
+    return failed and failed.err
+  end
 end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
-  local problem = not_owned(jid, job[1], job[2], worker)
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
   item.ran = now - finite(job[6], now)
-  adopt_history(jid, job[7])
-  if job[8] then
-    call('hdel', key, 'grace')
+  item.history, item.grace = job[7], job[8]
+  if item.next then
+    return prepare_next(item)
   end
 end
 local function read_all(items, worker)
@@ -3273,12 +4017,12 @@ local function read_all(items, worker)
   return owned, queues
 end
 local function unlock(queue, jids, ran, worker)
-  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+  if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
     end
   end
-  call('zrem', worker_key(worker), unpack(jids))
+  try('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
 local function read_config(queues)
@@ -3286,14 +4030,16 @@ local function read_config(queues)
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
-  return call('hmget', prefix .. 'config', unpack(fields))
+  return try('hmget', prefix .. 'config', unpack(fields))
 end
 local function keep(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', completed, unpack(scored))
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
@@ -3308,7 +4054,7 @@ local function tell(items)
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
   end
-  if any_exists(dependents) then
+  if count_existing(dependents) > 0 then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -3327,6 +4073,10 @@ local function complete(worker, items)
   local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
+    adopt_history(item.jid, item.history)
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
     record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
@@ -3375,6 +4125,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -3388,22 +4147,27 @@ local function options(area, first, last)
   end
   return given
 end
+local function given_text(i, last)
+  return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
+end
   local action = item.action
   if action == 'complete' then
     local given = options('Finish', first, last)
-    item.next = given.next
+    item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = names('Finish', 'depends', given.depends)
+    item.depends = check_dependencies('Finish', names('Finish', 'depends', given.depends), 1)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
+    item.since = given_text(first + 2, last)
   elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
-    if last > first then
-      item.group, item.message = ARGV[first + 1], ARGV[first + 2]
-    end
+    item.group = given_text(first + 1, last)
+    item.message = item.group and ARGV[first + 2]
+    item.since = given_text(first + 3, last)
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
+    item.since = given_text(first + 1, last)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
@@ -3418,6 +4182,7 @@ local function read_item(at)
     depends = none,
     next = nil, group = nil, message = nil,
     key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
+    history = nil, grace = nil, since = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
@@ -3430,8 +4195,16 @@ local function read_item(at)
   return item, last + 1
 end
 local function give(items)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function publish_tracked(channel, jid)
   if is_tracked(jid) then
@@ -3439,34 +4212,42 @@ local function publish_tracked(channel, jid)
   end
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
+local function know_unlisted(queue)
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
 local function wake_for(queue, delay)
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
@@ -3475,95 +4256,114 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function fail_exhausted(jid, queue, group, failure)
+local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  add_failure(jid, group)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
 local function read_owned(item, worker)
-  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(item.jid, job[3], job[2], worker)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
-  adopt_history(item.jid, job[6])
-  if job[7] then
-    call('hdel', job_key(item.jid), 'grace')
-  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
-local function save_data(item)
+local function give_up(item, worker, fields)
+  try('zrem', queue_key(item.current, 'locks'), item.jid)
+  try('zrem', worker_key(worker), item.jid)
+  adopt_history(item.jid, item.history)
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
   if item.data ~= '' then
-    call('hset', job_key(item.jid), 'data', item.data)
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
   end
-end
-local function unlock_one(item, worker)
-  call('zrem', queue_key(item.current, 'locks'), item.jid)
-  call('zrem', worker_key(worker), item.jid)
+  call('hset', item.key, unpack(fields))
   wake_for_slot(item.current)
 end
 local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
+    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
   end
-  call('zadd', queue_key(queue, 'work'), score, item.jid)
-  return 'waiting'
+  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
   publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
   publish_tracked('failed', jid)
-  unlock_one(item, worker)
+  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker))
-  save_data(item)
-  add_failure(jid, group)
 end
-local function retry(worker, item)
-  local problem = read_owned(item, worker)
+local function exhaust(worker, item, queue, group, failure)
+  group = group or 'failed-retries-' .. queue
+  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  local problem = add_failure(item.jid, group)
   if problem then
     return problem
   end
-  local jid, queue, group, message = item.jid, item.queue, item.group, item.message
+  give_up(item, worker, {'remaining', item.remaining})
+  mark_exhausted(item.jid, queue, group, failure)
+end
+local function retry(worker, item)
+  local problem = read_owned(item, worker)
+  if not problem and item.here and item.queue ~= item.current then
+    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
+  end
+  if problem then
+    return problem
+  end
+  local queue, group, message = item.queue, item.group, item.message
   item.remaining = item.remaining - 1
-  call('hset', job_key(jid), 'remaining', item.remaining)
-  unlock_one(item, worker)
-  save_data(item)
   local failure
   if group and message then
     failure = failure_json(group, message, math.floor(now), worker)
   end
   if item.remaining < 0 then
-    group = group or 'failed-retries-' .. queue
-    failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
-    fail_exhausted(jid, queue, group, failure)
-    return
+    return exhaust(worker, item, queue, group, failure)
   end
-  call('hset', job_key(jid), 'state', enqueue(item, queue, work_score(now, item.priority)))
+  local state
+  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  if problem then
+    return problem
+  end
+  local fields = {'remaining', item.remaining, 'state', state}
   if failure then
-    call('hset', job_key(jid), 'failure', failure)
+    fields[5], fields[6] = 'failure', failure
+  end
+  give_up(item, worker, fields)
+  if queue ~= item.current then
+    know_unlisted(queue)
   end
   wake_for(queue, item.delay)
 end
 local function release(worker, item)
-  local problem = read_owned(item, worker)
+  local problem, state = read_owned(item, worker)
+  if not problem then
+    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+  end
   if problem then
     return problem
   end
-  unlock_one(item, worker)
-  save_data(item)
-  local state = enqueue(item, item.current, item.priority)
-  call('hset', job_key(item.jid), 'state', state, 'worker', '', 'expires', '0')
+  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
   wake_for(item.current, item.delay)
 end
   for i = 1, #items do
@@ -3571,6 +4371,7 @@ end
     if item.action == 'fail' then
       item.problem = fail(worker, item)
     elseif item.action == 'retry' then
+      item.here = true
       item.problem = retry(worker, item)
     elseif item.action == 'release' then
       item.problem = release(worker, item)
@@ -3590,6 +4391,7 @@ end
 if #items > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
+must_publish()
 if #completed > 0 then
   complete(worker, completed)
 end
@@ -3609,6 +4411,7 @@ return outcomes
 elseif command == 'get' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -3649,7 +4452,7 @@ end
   return ok and again or nil
 end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -3677,15 +4480,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -3737,18 +4540,18 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
-local function read_job(jid)
-  return read_fields(job_key(jid), 'state', 'worker', 'expires')
+local function read_job(run, jid)
+  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -3756,8 +4559,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
   local jid = job[1]
@@ -3782,13 +4585,13 @@ local function job_json(job, tracked)
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
-local function find_job(jid)
-  local job = read_job(jid)
+local function find_job(run, jid)
+  local job = read_job(run, jid)
   if job[1] then
     return job_json(job, is_tracked(jid))
   end
 end
-return find_job(required('Job', 'jid', ARGV[2]))
+return find_job(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3836,7 +4639,8 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
-local function move_due(queue, limit)
+local function bring_due(queue, recur, scheduled, limit)
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -3847,37 +4651,177 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(operation, key, list)
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return finite(text, 100)
+end
+local function trim_history(key, length, cap)
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
+local function spawn(queue, parent, child, job, at)
+  call('hset', job_key(child),
+    'jid', child,
+    'klass', job.klass,
+    'data', job.data,
+    'priority', job.priority,
+    'tags', job.tags,
+    'state', 'waiting',
+    'worker', '',
+    'expires', 0,
+    'queue', queue,
+    'retries', job.retries,
+    'remaining', job.retries,
+    'time', exact(at),
+    'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', queue_key(queue, 'recur'), parent)
+    return 0
   end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = queue_key(queue, 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
   end
 end
 local MOVED = 10000
@@ -3902,7 +4846,9 @@ elseif state == 'running' then
 elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
-  check_scheduled(queue, MOVED)
+  if is_due(queue, 'scheduled') then
+    bring_due(queue, false, true, MOVED)
+  end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then
   return call('zrange', queue_key(queue, 'depends'), offset, last)
@@ -3931,6 +4877,7 @@ return call('zcard', queue_key(queue, 'locks')) + call('zcard', queue_key(queue,
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3983,7 +4930,7 @@ end
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -3991,10 +4938,11 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function finite(text, default)
@@ -4022,15 +4970,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -4081,11 +5029,13 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
+call('llen', job_key(jid) .. '-history')
 adopt_history(jid, job[2])
 record(job_key(jid), entry(now, message, data))
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -4117,7 +5067,7 @@ end
   return ok and again or nil
 end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -4145,15 +5095,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -4205,18 +5155,18 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
-local function read_job(jid)
-  return read_fields(job_key(jid), 'state', 'worker', 'expires')
+local function read_job(run, jid)
+  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4224,8 +5174,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
   local jid = job[1]
@@ -4250,8 +5200,8 @@ local function job_json(job, tracked)
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
-local function find_job(jid)
-  local job = read_job(jid)
+local function find_job(run, jid)
+  local job = read_job(run, jid)
   if job[1] then
     return job_json(job, is_tracked(jid))
   end
@@ -4259,7 +5209,7 @@ end
 local function find_jobs(jids, first)
   local found = {}
   for i = first, #jids do
-    found[#found + 1] = find_job(jids[i])
+    found[#found + 1] = find_job(try, jids[i])
   end
   return '[' .. table.concat(found, ',') .. ']'
 end
@@ -4283,6 +5233,7 @@ end
 elseif command == 'peek' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -4365,7 +5316,7 @@ end
   return ok and again or nil
 end
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function list_of(text)
@@ -4390,15 +5341,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -4450,18 +5401,18 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
-local function read_job(jid)
-  return read_fields(job_key(jid), 'state', 'worker', 'expires')
+local function read_job(run, jid)
+  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4469,8 +5420,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
   local jid = job[1]
@@ -4495,8 +5446,8 @@ local function job_json(job, tracked)
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
-local function find_job(jid)
-  local job = read_job(jid)
+local function find_job(run, jid)
+  local job = read_job(run, jid)
   if job[1] then
     return job_json(job, is_tracked(jid))
   end
@@ -4504,7 +5455,7 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
-local function spawn_all(queue, limit)
+local function bring_due(queue, recur, scheduled, limit)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -4530,6 +5481,11 @@ local function names_of(text)
   end
   return found
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
   if details then
@@ -4541,7 +5497,7 @@ local function history_cap(text)
   return finite(text, 100)
 end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -4549,20 +5505,18 @@ local function trim_history(key, length, cap)
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
 local function add_tags(jid, tags, first)
@@ -4570,9 +5524,7 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function spawn(queue, parent, job, at)
-  local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  add_tags(child, names_of(job.tags), 1)
+local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -4587,12 +5539,22 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
   record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
-  add_work(queue, at, job.priority, child)
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = call('hmget', recur_key(parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
@@ -4602,28 +5564,27 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  local at = math.floor(due)
+  local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local spawned = 0
+  local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
-    spawn(queue, parent, job, at)
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('zadd', queue_key(queue, 'recur'), at, parent)
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
   end
   return spawned
 end
-  local recur = queue_key(queue, 'recur')
-  if not may_write(recur) then
-    return
-  end
-  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -4631,40 +5592,38 @@ end
     end
   end
 end
-local function check_recurring(queue, limit)
-  if limit > 0 and is_due(queue, 'recur') then
-    spawn_all(queue, limit)
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
   end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
 end
-local function move_due(queue, limit)
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
+local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
-  end
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
   end
 end
 local queue = required('Queue', 'queue', ARGV[2])
@@ -4673,7 +5632,7 @@ local out = {}
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = find_job(jid)
+    local job = find_job(try, jid)
     if job then
       out[#out + 1] = job
     elseif may_write(key) then
@@ -4683,9 +5642,13 @@ local function show(key, jids)
   return #jids - dropped
 end
 local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
-show(locks, call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count))
-check_recurring(queue, count - #out)
-check_scheduled(queue, count - #out)
+local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+local recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
+call('zcard', work)
+show(locks, lost)
+if recur or scheduled then
+  bring_due(queue, recur, scheduled, count - #out)
+end
 local shown = 0
 while #out < count do
   local jids = call('zrevrange', work, shown, shown + count - #out - 1)
@@ -4794,6 +5757,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -4809,6 +5781,7 @@ local function options(area, first, last)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -4840,24 +5813,28 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -4876,7 +5853,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -4884,15 +5861,16 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
   for i = first, #tags do
@@ -4903,47 +5881,51 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
+local function needed(jid, list, first, coming)
+  local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
     end
   end
-  return count
+  return others
 end
-local function move(worker, item)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local function read_old(item)
 local function list_of(text)
   if not text then
     return {}
@@ -4963,6 +5945,190 @@ local function names_of(text)
   end
   return found
 end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_all(groups, some_exist, coming)
+  local sets, listed, alone = {}, {}, not some_exist
+  for g = 1, #groups do
+    local group = groups[g]
+    for i = 1, #group.items do
+      local item = group.items[i]
+      if some_exist and call('exists', item.key) == 1 then
+        read_old(item)
+      end
+      if #item.depends > 0 then
+        local problem
+        item.others, problem = needed(item.jid, item.depends, 1, coming)
+        if problem then
+          reject('Put', problem)
+        end
+        item.waits = item.waits or #item.others > 0
+        alone = false
+      end
+      local part = part_of(item)
+      local set = queue_key(group.queue, part)
+      if not listed[set] then
+        listed[set] = true
+        sets[#sets + 1] = set
+      end
+      item.part = part
+    end
+  end
+  return sets, alone and #sets == 1
+end
+local function link_all(groups)
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local added = {}
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      local failed = item.others and link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+end
+local function score_of(item, n)
+  local priority = finite(item.priority, 0)
+  local apart = 0.000001
+  if n > 0 and priority ~= 0 then
+    local _, exponent = math.frexp(priority)
+    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
+  end
+  return work_score(now + n * apart, priority)
+end
+local function place_all(group)
+  local work, scheduled, depends, items = {}, {}, {}, group.items
+  for i = 1, #items do
+    local item = items[i]
+    local part = item.part
+    if part == 'work' then
+      local n = #work
+      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
+    elseif part == 'scheduled' then
+      local n = #scheduled
+      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
+    else
+      local n = #depends
+      depends[n + 1], depends[n + 2] = stamp, item.jid
+    end
+  end
+  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
+  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
+  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.part == 'work' and 'waiting' or item.part,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue, items = group.queue, group.items
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local jids, soonest = {}, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
+local function leave_all(groups, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -4973,15 +6139,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
 local function move_history(jid, text)
@@ -5002,8 +6168,8 @@ local function adopt_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -5026,31 +6192,32 @@ local function without_tags(list, extra, first)
   return kept
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -5059,21 +6226,21 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -5085,120 +6252,77 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
 end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
   end
-end
-local function leave(jid, job, worker)
-  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
-  leave_queue(queue, jid)
   if owner and owner ~= '' then
-    call('zrem', worker_key(owner), jid)
+    try('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
-    if state == 'running' then
+    if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
   end
-  if state == 'complete' then
-    call('zrem', prefix .. 'completed', jid)
-  elseif state == 'failed' then
-    forget_failure(jid, queue, failure)
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
   end
-  if job.grace then
-    call('hdel', job_key(jid), 'grace')
+  if old.grace then
+    call('hdel', item.key, 'grace')
   end
-end
-  local jid = item.jid
-  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
-    'retries', 'worker', 'history', 'grace')
-  local tags = names_of(fields[2])
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or tags
-  item.retries = item.retries or fields[6]
-  adopt_history(jid, fields[8])
-  if fields[4] then
-    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-  end
-  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
-  if #item.depends > 0 then
-    replace_dependencies(jid, item.depends)
-  end
-  return call('scard', job_key(jid) .. '-dependencies') > 0
-end
-local function place(queue, item, waits, work)
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put_one(queue, item, key, waits, text, work)
-  local jid, depends = item.jid, item.depends
-  local tags, retries = item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
-    waits = true
-  end
-  call('hset', key,
-    'jid', jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', place(queue, item, waits, work),
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if waits and item.delay > 0 then
-    call('hset', key, 'scheduled', exact(now + item.delay))
+  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
   end
 end
-local function put(worker, queue, items)
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local keys, jids, work = {}, {}, {}
-  local heard, soonest = 0, math.huge
-  for i = 1, #items do
-    jids[i] = items[i].jid
-    keys[i] = job_key(jids[i])
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      if item.old then
+        leave(item, worker)
+      end
+    end
   end
-  local some_exist = any_exists(keys)
-  for i = 1, #items do
-    local item, key = items[i], keys[i]
-    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
-    put_one(queue, item, key, waits, text, work)
-    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    soonest = math.min(soonest, item.delay)
+end
+local function put(worker, groups)
+  must_publish()
+  local keys, coming = {}, {}
+  for g = 1, #groups do
+    local items = groups[g].items
+    for i = 1, #items do
+      local item = items[i]
+      item.key = job_key(item.jid)
+      keys[#keys + 1] = item.key
+      coming[item.jid] = 'coming'
+    end
   end
-  each_slice('zadd', queue_key(queue, 'work'), work)
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if heard > 0 then
-    wake_for(queue, soonest)
+  keys[#keys + 1] = prefix .. 'x:idle'
+  local existing = count_existing(keys)
+  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
+  local some_exist = existing > (idle and 1 or 0)
+  local sets, alone = read_all(groups, some_exist, coming)
+  if not alone then
+    for i = 1, #sets do
+      call('zcard', sets[i])
+    end
+    link_all(groups)
+    leave_all(groups, worker)
+  end
+  for g = 1, #groups do
+    place_all(groups[g])
+  end
+  for g = 1, #groups do
+    write_all(groups[g], idle)
   end
 end
 local function read_put(at, first, last)
@@ -5216,25 +6340,26 @@ local function read_put(at, first, last)
     klass = klass,
     data = data,
     delay = delay,
-    depends = names('Put', 'depends', given.depends),
+    checked = given.checked,
+    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
   }
 end
-local queues, by_queue, seen = {}, {}, {}
+local groups, by_queue, seen = {}, {}, {}
 local function add_item(queue, item)
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
-  local items = by_queue[queue]
-  if not items then
-    items = {}
-    by_queue[queue] = items
-    queues[#queues + 1] = queue
+  local group = by_queue[queue]
+  if not group then
+    group = {queue = queue, items = {}}
+    by_queue[queue] = group
+    groups[#groups + 1] = group
   end
-  items[#items + 1] = item
+  group.items[#group.items + 1] = item
 end
 local at, count = 3, 0
 while at <= #ARGV do
@@ -5247,12 +6372,13 @@ end
 if count > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-for i = 1, #queues do
-  put(ARGV[2], queues[i], by_queue[queues[i]])
+if count > 0 then
+  put(ARGV[2], groups)
 end
 elseif command == 'queue.forget' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -5265,10 +6391,19 @@ end
 required('Queue.forget', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
+  try('zrem', prefix .. 'x:queues', ARGV[i])
 end
 elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -5290,70 +6425,210 @@ end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
-local function move_due(queue, limit)
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
+local function bring_due(queue, recur, scheduled, limit)
 local function job_key(jid)
   return prefix .. 'j:' .. jid
+end
+local function recur_key(jid)
+  return prefix .. 'r:' .. jid
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(operation, key, list)
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return finite(text, 100)
+end
+local function trim_history(key, length, cap)
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-  local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
+local function spawn(queue, parent, child, job, at)
+  call('hset', job_key(child),
+    'jid', child,
+    'klass', job.klass,
+    'data', job.data,
+    'priority', job.priority,
+    'tags', job.tags,
+    'state', 'waiting',
+    'worker', '',
+    'expires', 0,
+    'queue', queue,
+    'retries', job.retries,
+    'remaining', job.retries,
+    'time', exact(at),
+    'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
+  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', queue_key(queue, 'recur'), parent)
+    return 0
   end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = queue_key(queue, 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
   end
 end
 local MOVED = 10000
+local function size(queue, part)
+  return finite(try('zcard', queue_key(queue, part)), 0)
+end
 local function counts(queue)
-  check_scheduled(queue, MOVED)
-  local locks = queue_key(queue, 'locks')
-  local stalled = call('zcount', locks, 0, stamp)
+  if is_due(queue, 'scheduled') then
+    bring_due(queue, false, true, MOVED)
+  end
+  local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
   return cjson.encode({
     name = queue,
-    waiting = call('zcard', queue_key(queue, 'work')),
+    waiting = size(queue, 'work'),
     stalled = stalled,
-    running = call('zcard', locks) - stalled,
-    scheduled = call('zcard', queue_key(queue, 'scheduled')),
-    depends = call('zcard', queue_key(queue, 'depends')),
-    recurring = call('zcard', queue_key(queue, 'recur')),
-    paused = call('sismember', prefix .. 'paused_queues', queue) == 1,
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled'),
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
 if ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
+for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
+  all[#all + 1] = queue
+end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
@@ -5361,6 +6636,14 @@ return '[' .. table.concat(all, ',') .. ']'
 elseif command == 'recur' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -5447,10 +6730,11 @@ local function options(area, first, last)
   return given
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
@@ -5461,19 +6745,20 @@ local function array(list)
   return cjson.encode(list)
 end
 local function wake_for(queue, delay)
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
@@ -5738,6 +7023,7 @@ return text
 elseif command == 'recur.update' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -5765,6 +7051,9 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
+end
+local function exact(n)
+  return string.format('%.17g', n)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -5809,11 +7098,30 @@ local function options(area, first, last)
   return given
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
+  end
+end
+local function wake_for(queue, delay)
+local PASSED = 100
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
   end
 end
 local jid = required('Recurring', 'jid', ARGV[2])
@@ -5839,14 +7147,18 @@ end
 if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
+local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
-  call('zincrby', queue_key(queue, 'recur'), changes.interval - interval, jid)
+  due = due + changes.interval - interval
 end
-if changes.queue then
-  local due = call('zscore', queue_key(queue, 'recur'), jid)
-  call('zrem', queue_key(queue, 'recur'), jid)
-  call('zadd', queue_key(changes.queue, 'recur'), due or stamp, jid)
-  know_queue(changes.queue)
+if changes.queue or changes.interval then
+  local target = changes.queue or queue
+  call('zadd', queue_key(target, 'recur'), exact(due), jid)
+  if target ~= queue then
+    call('zrem', queue_key(queue, 'recur'), jid)
+    know_queue(target)
+  end
+  wake_for(target, due - now)
 end
 for option, value in pairs(changes) do
   call('hset', key, option, value)
@@ -5864,6 +7176,15 @@ local function required(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -5898,61 +7219,83 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function not_owned(jid, owner, state, worker)
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
     return 'Job ' .. jid .. ' is not currently running: ' .. state
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local function heartbeat_of(queue)
-  local config = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  return finite(config[1], finite(config[2], 60))
+  local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  return lock_time(config[1], config[2])
 end
 local worker = required('Renew', 'worker', ARGV[2])
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
-for i = 3, #ARGV do
-  local jid = ARGV[i]
-  local key = job_key(jid)
-  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local function read_lock(jid, i)
+  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = not_owned(jid, job[3], job[2], worker)
-  if problem then
-    outcomes[i - 2] = '!' .. problem
-  else
-    local heartbeat = heartbeats[queue] or heartbeat_of(queue)
-    heartbeats[queue] = heartbeat
-    local expires = exact(now + heartbeat)
-    call('hset', key, 'expires', expires)
-    if job[4] then
-      call('hdel', key, 'grace')
+  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  if problem or not queue then
+    return problem or 'Job ' .. jid .. ' is in no queue'
+  end
+  heartbeats[queue] = heartbeats[queue] or heartbeat_of(queue)
+  local its = by_queue[queue] or {jobs = {}, locks = {}}
+  by_queue[queue] = its
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
+  its.locks[#its.locks + 1] = exact(now + heartbeats[queue])
+  its.locks[#its.locks + 1] = jid
+end
+local function renew_queue(queue, its)
+  local reply = write_first('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  for i, job in ipairs(its.jobs) do
+    if type(reply) == 'table' then
+      outcomes[job.at] = '!' .. reply.err
+    else
+      local expires = its.locks[2 * i - 1]
+      call('hset', job_key(job.jid), 'expires', expires)
+      if job.grace then
+        call('hdel', job_key(job.jid), 'grace')
+      end
+      all[#all + 1] = expires
+      all[#all + 1] = job.jid
+      outcomes[job.at] = exact(heartbeats[queue])
     end
-    local locks = by_queue[queue] or {}
-    by_queue[queue] = locks
-    locks[#locks + 1] = expires
-    locks[#locks + 1] = jid
-    all[#all + 1] = expires
-    all[#all + 1] = jid
-    outcomes[i - 2] = exact(heartbeat)
   end
 end
-for queue, locks in pairs(by_queue) do
-  each_slice('zadd', queue_key(queue, 'locks'), locks)
+for i = 3, #ARGV do
+  local problem = read_lock(ARGV[i], i - 2)
+  if problem then
+    outcomes[i - 2] = '!' .. problem
+  end
 end
-each_slice('zadd', worker_key(worker), all)
-call('zadd', prefix .. 'workers', stamp, worker)
+for queue, its in pairs(by_queue) do
+  renew_queue(queue, its)
+end
+each_slice(try, 'zadd', worker_key(worker), all)
+try('zadd', prefix .. 'workers', stamp, worker)
 return outcomes
 elseif command == 'requeue' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -5984,17 +7327,16 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function reject(area, message)
@@ -6051,6 +7393,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -6064,11 +7415,16 @@ local function options(area, first, last)
   end
   return given
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -6087,7 +7443,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6095,15 +7451,16 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
   for i = first, #tags do
@@ -6114,47 +7471,51 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
+local function needed(jid, list, first, coming)
+  local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
     end
   end
-  return count
+  return others
 end
-local function move(worker, item)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local function read_old(item)
 local function list_of(text)
   if not text then
     return {}
@@ -6174,6 +7535,190 @@ local function names_of(text)
   end
   return found
 end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_all(groups, some_exist, coming)
+  local sets, listed, alone = {}, {}, not some_exist
+  for g = 1, #groups do
+    local group = groups[g]
+    for i = 1, #group.items do
+      local item = group.items[i]
+      if some_exist and call('exists', item.key) == 1 then
+        read_old(item)
+      end
+      if #item.depends > 0 then
+        local problem
+        item.others, problem = needed(item.jid, item.depends, 1, coming)
+        if problem then
+          reject('Put', problem)
+        end
+        item.waits = item.waits or #item.others > 0
+        alone = false
+      end
+      local part = part_of(item)
+      local set = queue_key(group.queue, part)
+      if not listed[set] then
+        listed[set] = true
+        sets[#sets + 1] = set
+      end
+      item.part = part
+    end
+  end
+  return sets, alone and #sets == 1
+end
+local function link_all(groups)
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local added = {}
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      local failed = item.others and link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+end
+local function score_of(item, n)
+  local priority = finite(item.priority, 0)
+  local apart = 0.000001
+  if n > 0 and priority ~= 0 then
+    local _, exponent = math.frexp(priority)
+    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
+  end
+  return work_score(now + n * apart, priority)
+end
+local function place_all(group)
+  local work, scheduled, depends, items = {}, {}, {}, group.items
+  for i = 1, #items do
+    local item = items[i]
+    local part = item.part
+    if part == 'work' then
+      local n = #work
+      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
+    elseif part == 'scheduled' then
+      local n = #scheduled
+      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
+    else
+      local n = #depends
+      depends[n + 1], depends[n + 2] = stamp, item.jid
+    end
+  end
+  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
+  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
+  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.part == 'work' and 'waiting' or item.part,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue, items = group.queue, group.items
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local jids, soonest = {}, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
+local function leave_all(groups, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -6184,15 +7729,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
 local function move_history(jid, text)
@@ -6213,8 +7758,8 @@ local function adopt_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -6237,31 +7782,32 @@ local function without_tags(list, extra, first)
   return kept
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -6270,21 +7816,21 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -6296,120 +7842,77 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
 end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
   end
-end
-local function leave(jid, job, worker)
-  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
-  leave_queue(queue, jid)
   if owner and owner ~= '' then
-    call('zrem', worker_key(owner), jid)
+    try('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
-    if state == 'running' then
+    if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
   end
-  if state == 'complete' then
-    call('zrem', prefix .. 'completed', jid)
-  elseif state == 'failed' then
-    forget_failure(jid, queue, failure)
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
   end
-  if job.grace then
-    call('hdel', job_key(jid), 'grace')
+  if old.grace then
+    call('hdel', item.key, 'grace')
   end
-end
-  local jid = item.jid
-  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
-    'retries', 'worker', 'history', 'grace')
-  local tags = names_of(fields[2])
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or tags
-  item.retries = item.retries or fields[6]
-  adopt_history(jid, fields[8])
-  if fields[4] then
-    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-  end
-  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
-  if #item.depends > 0 then
-    replace_dependencies(jid, item.depends)
-  end
-  return call('scard', job_key(jid) .. '-dependencies') > 0
-end
-local function place(queue, item, waits, work)
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put_one(queue, item, key, waits, text, work)
-  local jid, depends = item.jid, item.depends
-  local tags, retries = item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
-    waits = true
-  end
-  call('hset', key,
-    'jid', jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', place(queue, item, waits, work),
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if waits and item.delay > 0 then
-    call('hset', key, 'scheduled', exact(now + item.delay))
+  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
   end
 end
-local function put(worker, queue, items)
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local keys, jids, work = {}, {}, {}
-  local heard, soonest = 0, math.huge
-  for i = 1, #items do
-    jids[i] = items[i].jid
-    keys[i] = job_key(jids[i])
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      if item.old then
+        leave(item, worker)
+      end
+    end
   end
-  local some_exist = any_exists(keys)
-  for i = 1, #items do
-    local item, key = items[i], keys[i]
-    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
-    put_one(queue, item, key, waits, text, work)
-    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    soonest = math.min(soonest, item.delay)
+end
+local function put(worker, groups)
+  must_publish()
+  local keys, coming = {}, {}
+  for g = 1, #groups do
+    local items = groups[g].items
+    for i = 1, #items do
+      local item = items[i]
+      item.key = job_key(item.jid)
+      keys[#keys + 1] = item.key
+      coming[item.jid] = 'coming'
+    end
   end
-  each_slice('zadd', queue_key(queue, 'work'), work)
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if heard > 0 then
-    wake_for(queue, soonest)
+  keys[#keys + 1] = prefix .. 'x:idle'
+  local existing = count_existing(keys)
+  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
+  local some_exist = existing > (idle and 1 or 0)
+  local sets, alone = read_all(groups, some_exist, coming)
+  if not alone then
+    for i = 1, #sets do
+      call('zcard', sets[i])
+    end
+    link_all(groups)
+    leave_all(groups, worker)
+  end
+  for g = 1, #groups do
+    place_all(groups[g])
+  end
+  for g = 1, #groups do
+    write_all(groups[g], idle)
   end
 end
 local function read_put(at, first, last)
@@ -6427,7 +7930,8 @@ local function read_put(at, first, last)
     klass = klass,
     data = data,
     delay = delay,
-    depends = names('Put', 'depends', given.depends),
+    checked = given.checked,
+    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
@@ -6436,7 +7940,7 @@ end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], queue, {item})
+  put(ARGV[2], {{queue = queue, items = {item}}})
   return item.jid
 end
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
@@ -6480,8 +7984,18 @@ local function named(area, name, text)
   end
   return text
 end
+local none = {}
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -6517,7 +8031,7 @@ local function exact(n)
   return string.format('%.17g', n)
 end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
@@ -6530,7 +8044,7 @@ local function history_cap(text)
   return finite(text, 100)
 end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6538,10 +8052,11 @@ local function trim_history(key, length, cap)
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -6562,15 +8077,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -6596,17 +8111,17 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function begin_day(kind, day, queue)
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', 7)
@@ -6614,13 +8129,13 @@ local function prune_histograms(kind, day, queue)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
-    for _, field in ipairs(call('hkeys', key)) do
+    for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
         buckets[#buckets + 1] = field
       end
     end
     if #buckets > 0 then
-      each_slice('hdel', key, buckets)
+      each_slice(call, 'hdel', key, buckets)
     end
   end
 end
@@ -6651,7 +8166,7 @@ local function observe(kind, queue, durations)
       fields[#fields + 1] = name
     end
   end
-  local values = call('hmget', key, unpack(fields))
+  local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -6673,23 +8188,30 @@ local function observe(kind, queue, durations)
     update[#update + 1] = fields[i]
     update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
-  call('hset', key, unpack(update))
+  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
   return {
-    heartbeat = finite(values[1], finite(values[2], 60)),
+    heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], 10),
     cap = history_cap(values[5]),
@@ -6702,59 +8224,17 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_work(queue, limit)
-  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-  end
-  return jids
-end
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
-  local n = 0
-  for i = first, last do
-    local jid = jids[i]
-    local key = job_key(jid)
-    local job = read_fields(key)
-    if job[1] then
-      n = n + 1
-      adopt_history(jid, job[12])
-      record(key, popped, cap)
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
-  end
-  if n == 0 then
-    return
-  end
-  observe('wait', queue, waited)
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  call('zadd', worker_key(worker), unpack(locks))
-  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
-  for i = 1, n do
-    if tracked[i] then
-      publish('popped', taken[i])
-    end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
-  end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
-  end
-end
-local function spawn_all(queue, limit)
+local function take_due(queue, settings, wanted, lost, recur, scheduled)
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function list_of(text)
   if not text then
@@ -6775,15 +8255,49 @@ local function names_of(text)
   end
   return found
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
+  end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
 local function add_tags(jid, tags, first)
@@ -6791,9 +8305,7 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function spawn(queue, parent, job, at)
-  local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  add_tags(child, names_of(job.tags), 1)
+local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -6808,12 +8320,22 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
   record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
-  add_work(queue, at, job.priority, child)
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = call('hmget', recur_key(parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
@@ -6823,28 +8345,27 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  local at = math.floor(due)
+  local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local spawned = 0
+  local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
-    spawn(queue, parent, job, at)
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('zadd', queue_key(queue, 'recur'), at, parent)
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
   end
   return spawned
 end
-  local recur = queue_key(queue, 'recur')
-  if not may_write(recur) then
-    return
-  end
-  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -6852,86 +8373,47 @@ end
     end
   end
 end
-local function check_recurring(queue, limit)
-  if limit > 0 and is_due(queue, 'recur') then
-    spawn_all(queue, limit)
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
   end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
 end
-local function move_due(queue, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
+local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
-  end
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+local function bring_due(queue, recur, scheduled, limit)
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
   end
-end
-local function expire(queue, limit, grace, cap)
-local function each_slice(operation, key, list)
-  for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
   end
-end
-local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+  if scheduled then
+    move_scheduled(queue, limit)
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
@@ -6940,10 +8422,9 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function fail_exhausted(jid, queue, group, failure)
+local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  add_failure(jid, group)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
@@ -6957,23 +8438,25 @@ local function warn(queue, jid, worker, grace, cap)
 end
 local function fail_lost(queue, jid, worker, own_queue)
   leave_queue(queue, jid)
-  local group = 'failed-retries-' .. own_queue
+  local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  fail_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  add_failure(jid, group)
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
 end
+local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
-    if not worker then
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+    if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
-      call('zrem', worker_key(worker), jid)
+      try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
         warn(queue, jid, worker, grace, cap)
       end
@@ -6989,25 +8472,73 @@ end
       end
     end
   end
-  each_slice('zrem', queue_key(queue, 'work'), taken)
+  each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-local function take_expired(queue, limit, grace, cap)
-  if is_due(queue, 'locks') then
-    return expire(queue, limit, grace, cap)
-  end
-  return {}
+  must_publish()
+  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  bring_due(queue, recur, scheduled, wanted - #expired)
+  return expired
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
-    if not worker then
-      return
+local function open_queue(queue, settings, wanted)
+  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  if lost or recur or scheduled then
+    return take_due(queue, settings, wanted, lost, recur, scheduled)
+  end
+  return none
+end
+local function take_work(run, queue, limit)
+  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
+  local jids = {}
+  for i = 1, #scored, 2 do
+    jids[#jids + 1] = scored[i]
+  end
+  return jids
+end
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
+  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
+  for i = first, last do
+    local jid = jids[i]
+    local key = job_key(jid)
+    local job = read_fields(try, key, 'grace')
+    if not job[1] and not job.err and call('exists', key) == 1 then
+      job[1] = jid
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
+    if job[1] then
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      if job[13] then
+        call('hdel', key, 'grace') -- it was about the lock before
+      end
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
     end
+  end
+  if n == 0 then
+    return
+  end
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  try('zadd', worker_key(worker), unpack(locks))
+  observe('wait', queue, waited)
+  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
+    end
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
 local worker = required('Reserve', 'worker', ARGV[2])
@@ -7026,27 +8557,65 @@ elseif order ~= 'ordered' and order ~= 'round-robin' then
   reject('Reserve', 'Unknown order "' .. tostring(order) .. '"')
 end
 local idle = prefix .. 'x:idle'
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
-end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
-local function has_more(queue)
-  return call('exists', queue_key(queue, 'work')) == 1 or
-    is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
-end
-  for i = 1, #queues do
-    if paused[i] == 0 and has_more(queues[i]) then
-      wake(queues[i])
+local PASSED = 100
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-local function become_busy()
-  call('srem', idle, worker)
-  if claim ~= '' then
+local function has_ready(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    if finite(try('zcount', queue_key(queue, part), '-inf', stamp), 0) > 0 then
+      return true
+    end
+  end
+  return false
+end
+  for i = 1, #queues do
+    if paused[i] == 0 and has_ready(queues[i]) then
+      wake(queues[i])
+    end
+  end
+end
+local function give_up_claim()
+local PASSED = 100
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
+  local held = try('get', due_key(claim))
+  if type(held) == 'string' and string.match(held, ' (.*)$') == worker then
     call('del', due_key(claim))
     wake(claim)
+  end
+end
+local function become_busy()
+  try('srem', idle, worker)
+  if claim ~= '' then
+    give_up_claim()
   end
   if call('exists', idle) == 1 then
     pass_on()
@@ -7057,30 +8626,37 @@ if count == 0 then
   return {cursor, '0', '', 0}
 end
 local settings = {} -- of the queues that have been opened
-call('zadd', prefix .. 'workers', stamp, worker)
+local take = #queues == 1 and call or try
 local function is_empty(queue)
   local key = queue_key(queue, '')
   return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
-local function open(i, wanted)
+local function open_one(i, wanted)
   local queue = queues[i]
   if paused[i] == 1 or is_empty(queue) then
-    return {}, 0
+    return none, 0
   end
   settings[i] = read_settings(queue)
   wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
-    return {}, 0
+    return none, 0
   end
-  local expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
-  wanted = wanted - #expired
-  check_recurring(queue, wanted)
-  check_scheduled(queue, wanted)
-  return expired, wanted
+  local expired = open_queue(queue, settings[i], wanted)
+  return expired, wanted - #expired
+end
+local function open(i, wanted)
+  if #queues == 1 then
+    return open_one(i, wanted)
+  end
+  local fine, expired, more = pcall(open_one, i, wanted)
+  if fine then
+    return expired, more
+  end
+  return none, 0
 end
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, nil
+    job[11], job[12], job[13] = heartbeat, stamp, nil
     return job
   end
 end
@@ -7094,7 +8670,7 @@ local function take_ordered(out)
     local expired, more = open(i, count - #out)
     lock_from(i, expired, out)
     while more > 0 do
-      local jids = take_work(queues[i], more)
+      local jids = take_work(take, queues[i], more)
       if #jids == 0 then
         break
       end
@@ -7131,7 +8707,7 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      lock_from(i, take_work(queues[i], shares[i]), taken[i])
+      lock_from(i, take_work(take, queues[i], shares[i]), taken[i])
       more[i] = more[i] - #taken[i]
     end
   end
@@ -7158,7 +8734,7 @@ end
         lock_from(i, expired, out)
         opened = turn
       end
-      have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
+      have[i] = more[i] > 0 and math.min(more[i], finite(try('zcard', queue_key(queues[i], 'work')), 0)) or 0
       if have[i] > 0 then
         ready = ready + 1
       end
@@ -7167,6 +8743,9 @@ end
   until gone == 0
 end
 local function become_idle()
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
 local function by_due(a, b)
   return a.due < b.due
 end
@@ -7174,7 +8753,7 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(call('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
+      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
         'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] == 0 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
@@ -7186,8 +8765,8 @@ local function coming_due()
 end
 local function claim_due(queue, due)
   local key = due_key(queue)
-  local held = call('get', key)
-  if held then
+  local held = try('get', key)
+  if type(held) == 'string' then
     local until_then, holder = string.match(held, '^(%S+) (.*)$')
     local at = tonumber(until_then)
     if holder ~= worker and at > now and at <= due then
@@ -7197,16 +8776,32 @@ local function claim_due(queue, due)
   call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
   return true
 end
-  for i = 1, #queues do
-    call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
-  end
-  call('sadd', idle, worker)
-  for _, next_one in ipairs(coming_due()) do
-    if claim_due(next_one.queue, next_one.due) then
-      return math.max(next_one.due - now, 0.001), next_one.queue
+local function claim_soonest()
+  for _, coming in ipairs(coming_due()) do
+    if claim_due(coming.queue, coming.due) then
+      return math.max(coming.due - now, 0.001), coming.queue
     end
   end
   return poll, ''
+end
+local function wait_for(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  try('zadd', waiting, stamp, worker)
+  local gone = try('zrangebyscore', waiting, '-inf', exact(now - 86400), 'LIMIT', 0, 100)
+  if #gone > 0 then
+    call('zrem', waiting, unpack(gone))
+    try('srem', idle, unpack(gone))
+  end
+end
+  local wait, claimed = claim_soonest()
+  if claim ~= '' and claim ~= claimed then
+    give_up_claim() -- before this worker is one that can be woken for it
+  end
+  for i = 1, #queues do
+    wait_for(queues[i])
+  end
+  try('sadd', idle, worker)
+  return wait, claimed
 end
 local out = {}
 if order == 'ordered' then
@@ -7214,6 +8809,7 @@ if order == 'ordered' then
 else
   take_round_robin(out)
 end
+write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listeners = 0, '', 0
 if #out < count then
   wait, claimed = become_idle()
@@ -7230,6 +8826,7 @@ return reply
 elseif command == 'schedule' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -7261,17 +8858,16 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function any_exists(keys)
+local function count_existing(keys)
+  local count = 0
   for from = 1, #keys, 1000 do
-    if call('exists', unpack(keys, from, math.min(from + 999, #keys))) > 0 then
-      return true
-    end
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
   end
-  return false
+  return count
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function reject(area, message)
@@ -7328,6 +8924,15 @@ local function names(area, name, text)
   end
   return list
 end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -7341,11 +8946,16 @@ local function options(area, first, last)
   end
   return given
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])
@@ -7364,7 +8974,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -7372,15 +8982,16 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
   for i = first, #tags do
@@ -7391,47 +9002,51 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
   end
 end
 local function wake_for(queue, delay)
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-  if delay < 60 then
+  if delay < 3600 then
     wake(queue)
   end
 end
-local function depend_on(jid, list, first)
-  local count = 0
+local function needed(jid, list, first, coming)
+  local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
     end
   end
-  return count
+  return others
 end
-local function move(worker, item)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local function read_old(item)
 local function list_of(text)
   if not text then
     return {}
@@ -7451,6 +9066,190 @@ local function names_of(text)
   end
   return found
 end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_all(groups, some_exist, coming)
+  local sets, listed, alone = {}, {}, not some_exist
+  for g = 1, #groups do
+    local group = groups[g]
+    for i = 1, #group.items do
+      local item = group.items[i]
+      if some_exist and call('exists', item.key) == 1 then
+        read_old(item)
+      end
+      if #item.depends > 0 then
+        local problem
+        item.others, problem = needed(item.jid, item.depends, 1, coming)
+        if problem then
+          reject('Put', problem)
+        end
+        item.waits = item.waits or #item.others > 0
+        alone = false
+      end
+      local part = part_of(item)
+      local set = queue_key(group.queue, part)
+      if not listed[set] then
+        listed[set] = true
+        sets[#sets + 1] = set
+      end
+      item.part = part
+    end
+  end
+  return sets, alone and #sets == 1
+end
+local function link_all(groups)
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local added = {}
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      local failed = item.others and link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+end
+local function score_of(item, n)
+  local priority = finite(item.priority, 0)
+  local apart = 0.000001
+  if n > 0 and priority ~= 0 then
+    local _, exponent = math.frexp(priority)
+    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
+  end
+  return work_score(now + n * apart, priority)
+end
+local function place_all(group)
+  local work, scheduled, depends, items = {}, {}, {}, group.items
+  for i = 1, #items do
+    local item = items[i]
+    local part = item.part
+    if part == 'work' then
+      local n = #work
+      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
+    elseif part == 'scheduled' then
+      local n = #scheduled
+      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
+    else
+      local n = #depends
+      depends[n + 1], depends[n + 2] = stamp, item.jid
+    end
+  end
+  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
+  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
+  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.part == 'work' and 'waiting' or item.part,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue, items = group.queue, group.items
+  local quoted = cjson.encode(queue)
+  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local jids, soonest = {}, math.huge
+  for i = 1, #items do
+    local item = items[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
+local function leave_all(groups, worker)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -7461,15 +9260,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
 local function move_history(jid, text)
@@ -7490,8 +9289,8 @@ local function adopt_history(jid, text)
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
@@ -7514,31 +9313,32 @@ local function without_tags(list, extra, first)
   return kept
 end
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
+local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
 local function wake_for_slot(queue)
-  if call('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
 end
 local function day_of(at)
   return at - at % 86400
@@ -7547,21 +9347,21 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -7573,120 +9373,77 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
 end
-local function replace_dependencies(jid, depends)
-  local old = call('smembers', job_key(jid) .. '-dependencies')
-  for _, other in ipairs(without_tags(old, depends, 1)) do
-    undepend(jid, other)
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
   end
-end
-local function leave(jid, job, worker)
-  local queue, state, failure, owner = job.queue, job.state, job.failure, job.worker
-  leave_queue(queue, jid)
   if owner and owner ~= '' then
-    call('zrem', worker_key(owner), jid)
+    try('zrem', worker_key(owner), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
-    if state == 'running' then
+    if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
   end
-  if state == 'complete' then
-    call('zrem', prefix .. 'completed', jid)
-  elseif state == 'failed' then
-    forget_failure(jid, queue, failure)
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
   end
-  if job.grace then
-    call('hdel', job_key(jid), 'grace')
+  if old.grace then
+    call('hdel', item.key, 'grace')
   end
-end
-  local jid = item.jid
-  local fields = call('hmget', job_key(jid), 'priority', 'tags', 'queue', 'state', 'failure',
-    'retries', 'worker', 'history', 'grace')
-  local tags = names_of(fields[2])
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or tags
-  item.retries = item.retries or fields[6]
-  adopt_history(jid, fields[8])
-  if fields[4] then
-    leave(jid, {queue = fields[3], state = fields[4], failure = fields[5], worker = fields[7], grace = fields[9]}, worker)
-  end
-  remove_tags(jid, without_tags(tags, item.tags, 1), 1)
-  if #item.depends > 0 then
-    replace_dependencies(jid, item.depends)
-  end
-  return call('scard', job_key(jid) .. '-dependencies') > 0
-end
-local function place(queue, item, waits, work)
-  if waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1] = work_score(now + n / 2 * 0.000001, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put_one(queue, item, key, waits, text, work)
-  local jid, depends = item.jid, item.depends
-  local tags, retries = item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  if #depends > 0 and depend_on(jid, depends, 1) > 0 then
-    waits = true
-  end
-  call('hset', key,
-    'jid', jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', place(queue, item, waits, work),
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if waits and item.delay > 0 then
-    call('hset', key, 'scheduled', exact(now + item.delay))
+  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
   end
 end
-local function put(worker, queue, items)
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local keys, jids, work = {}, {}, {}
-  local heard, soonest = 0, math.huge
-  for i = 1, #items do
-    jids[i] = items[i].jid
-    keys[i] = job_key(jids[i])
+  for g = 1, #groups do
+    for _, item in ipairs(groups[g].items) do
+      if item.old then
+        leave(item, worker)
+      end
+    end
   end
-  local some_exist = any_exists(keys)
-  for i = 1, #items do
-    local item, key = items[i], keys[i]
-    local waits = some_exist and call('exists', key) == 1 and move(worker, item)
-    put_one(queue, item, key, waits, text, work)
-    heard = publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    soonest = math.min(soonest, item.delay)
+end
+local function put(worker, groups)
+  must_publish()
+  local keys, coming = {}, {}
+  for g = 1, #groups do
+    local items = groups[g].items
+    for i = 1, #items do
+      local item = items[i]
+      item.key = job_key(item.jid)
+      keys[#keys + 1] = item.key
+      coming[item.jid] = 'coming'
+    end
   end
-  each_slice('zadd', queue_key(queue, 'work'), work)
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if heard > 0 then
-    wake_for(queue, soonest)
+  keys[#keys + 1] = prefix .. 'x:idle'
+  local existing = count_existing(keys)
+  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
+  local some_exist = existing > (idle and 1 or 0)
+  local sets, alone = read_all(groups, some_exist, coming)
+  if not alone then
+    for i = 1, #sets do
+      call('zcard', sets[i])
+    end
+    link_all(groups)
+    leave_all(groups, worker)
+  end
+  for g = 1, #groups do
+    place_all(groups[g])
+  end
+  for g = 1, #groups do
+    write_all(groups[g], idle)
   end
 end
 local function read_put(at, first, last)
@@ -7704,7 +9461,8 @@ local function read_put(at, first, last)
     klass = klass,
     data = data,
     delay = delay,
-    depends = names('Put', 'depends', given.depends),
+    checked = given.checked,
+    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
@@ -7713,7 +9471,7 @@ end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], queue, {item})
+  put(ARGV[2], {{queue = queue, items = {item}}})
   return item.jid
 end
 local id = required('Schedule', 'id', ARGV[2])
@@ -7833,6 +9591,14 @@ return cjson.encode({
 elseif command == 'tag' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -7900,16 +9666,16 @@ else
   end
 end
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
   for i = first, #tags do
@@ -7983,6 +9749,14 @@ reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -8007,8 +9781,13 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -8023,17 +9802,10 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -8041,19 +9813,13 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -8072,15 +9838,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -8100,13 +9866,14 @@ local function adopt_history(jid, text)
   end
 end
 local function wake(queue)
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
@@ -8120,14 +9887,19 @@ for i = 2, #ARGV do
   elseif job[2] ~= 'running' then
     reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
   end
+  if not job[1] then
+    reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+  end
+  call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
   running[jid] = job
 end
+must_publish()
 for jid, job in pairs(running) do
-  local queue, worker = job[1], job[3]
+  local queue, worker = job[1], job[3] or ''
+  try('zrem', queue_key(queue, 'locks'), jid)
+  call('zadd', queue_key(queue, 'work'), '+inf', jid)
   adopt_history(jid, job[4])
   record(job_key(jid), entry(now, 'timed-out'))
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
   wake(queue)
@@ -8135,6 +9907,7 @@ end
 elseif command == 'track' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -8189,8 +9962,16 @@ end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -8218,15 +9999,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -8278,18 +10059,18 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
-local function read_job(jid)
-  return read_fields(job_key(jid), 'state', 'worker', 'expires')
+local function read_job(run, jid)
+  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -8297,8 +10078,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
   local jid = job[1]
@@ -8327,7 +10108,7 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = read_job(jid)
+    local job = read_job(try, jid)
     if job[1] then
       found[#found + 1] = job_json(job, true)
     else
@@ -8338,20 +10119,24 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 local jid = required('Track', 'jid', ARGV[3])
-if call('exists', job_key(jid)) == 0 then
+if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
   reject('Track', 'Job ' .. jid .. ' does not exist')
 end
+must_publish()
 if action == 'track' then
+  local changed = call('zadd', tracked, stamp, jid)
   publish('track', jid)
-  return tostring(call('zadd', tracked, stamp, jid))
+  return tostring(changed)
 elseif action == 'untrack' then
+  local changed = call('zrem', tracked, jid)
   publish('untrack', jid)
-  return tostring(call('zrem', tracked, jid))
+  return tostring(changed)
 end
 reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
 elseif command == 'unfail' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -8420,6 +10205,11 @@ local function list_of(text)
   end
   return {}
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -8427,15 +10217,15 @@ local function stats_key(kind, day, queue)
   return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end
@@ -8450,7 +10240,7 @@ local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -8458,10 +10248,11 @@ end
   end
 end
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -8472,15 +10263,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -8502,12 +10293,17 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
 end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 local function uncount_failure(queue, failure)
@@ -8518,15 +10314,16 @@ local function uncount_failure(queue, failure)
 end
 local function wake(queue)
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
@@ -8538,22 +10335,29 @@ if count == 0 then
   return 0
 end
 local key = prefix .. 'f:' .. group
-local jids = call('lrange', key, -count, -1)
+local jids, jobs, work = call('lrange', key, -count, -1), {}, {}
 for _, jid in ipairs(jids) do
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
-  local old_queue, priority, retries, failure = job[1], job[2], job[3], job[4]
-  if old_queue then
-    adopt_history(jid, job[5])
-    record(job_key(jid), entry(now, 'put', cjson.encode({q = queue})))
-    uncount_failure(old_queue, list_of(failure))
-    call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', queue, 'remaining', retries or 5)
-    add_work(queue, now, priority, jid)
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    job.jid = jid
+    jobs[#jobs + 1] = job
+    work[#work + 1] = work_score(now, job[2])
+    work[#work + 1] = jid
   end
+end
+each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+for _, job in ipairs(jobs) do
+  local job_hash = job_key(job.jid)
+  adopt_history(job.jid, job[5])
+  record(job_hash, entry(now, 'put', cjson.encode({q = queue})))
+  uncount_failure(job[1], list_of(job[4]))
+  call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
+    'queue', queue, 'remaining', job[3] or 5)
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)
-if #jids > 0 then
+if #jobs > 0 then
+  know_unlisted(queue)
   wake(queue)
 end
 return #jids
@@ -8569,17 +10373,41 @@ local function required(area, name, text)
   end
   return text
 end
-local function wake(queue)
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
+local function wake(queue)
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
@@ -8617,32 +10445,70 @@ return true
 elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
-local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function wake(queue)
+local function publish(channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
+end
+local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  while true do
-    local worker = call('zpopmin', waiting)[1]
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
     if not worker then
       return
     end
-    if call('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
       return
     end
   end
 end
-local function wake_any()
-  local worker
-  repeat
-    worker = call('spop', prefix .. 'x:idle')
-  until not worker or publish('x:wake:' .. worker, '') > 0
+local function has_ready(queue)
+  if call('exists', queue_key(queue, 'work')) == 1 then
+    return true
+  end
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    if finite(try('zcount', queue_key(queue, part), '-inf', stamp), 0) > 0 then
+      return true
+    end
+  end
+  return false
 end
 for i = 2, #ARGV do
   wake(ARGV[i])
 end
-if #ARGV == 1 then
-  wake_any()
+if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
+  for _, listed in ipairs({'queues', 'x:queues'}) do
+    for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
+      if has_ready(queue) then
+        wake(queue)
+      end
+    end
+  end
 end
 elseif command == 'worker.deregister' then
 local call = redis.call
@@ -8663,12 +10529,16 @@ end
 elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
 end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -8702,16 +10572,16 @@ local function forget(old)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(operation, key, list)
+local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
-    call(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
       call('del', worker_key(worker))
     end
-    each_slice('zrem', prefix .. 'workers', old)
+    each_slice(call, 'zrem', prefix .. 'workers', old)
   end
 end
 local function forget_old()
@@ -8721,12 +10591,25 @@ local function forget_old()
     forget(old)
   end
 end
+local function held(worker, jids)
+  if ARGV[3] ~= 'held' then
+    return jids
+  end
+  local kept = {}
+  for _, jid in ipairs(jids) do
+    local job = try('hmget', job_key(jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      kept[#kept + 1] = jid
+    end
+  end
+  return kept
+end
 forget_old()
 local worker = ARGV[2]
 if worker then
   local key = worker_key(worker)
-  return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) ..
-    ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+  return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
+    ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', 0, -1)
 for i = 1, #all do

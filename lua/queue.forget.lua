@@ -4,7 +4,7 @@
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Queue.forget() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -12,4 +12,5 @@
 required('Queue.forget', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
+  try('zrem', prefix .. 'x:queues', ARGV[i])
 end

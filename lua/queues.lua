@@ -19,19 +19,24 @@
 -- Due jobs of a queue that one call moves at the most.
 local MOVED = 10000
 
+local function size(queue, part)
+  return finite(try('zcard', queue_key(queue, part)), 0)
+end
+
 local function counts(queue)
-  check_scheduled(queue, MOVED)
-  local locks = queue_key(queue, 'locks')
-  local stalled = call('zcount', locks, 0, stamp)
+  if is_due(queue, 'scheduled') then
+    bring_due(queue, false, true, MOVED)
+  end
+  local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
   return cjson.encode({
     name = queue,
-    waiting = call('zcard', queue_key(queue, 'work')),
+    waiting = size(queue, 'work'),
     stalled = stalled,
-    running = call('zcard', locks) - stalled,
-    scheduled = call('zcard', queue_key(queue, 'scheduled')),
-    depends = call('zcard', queue_key(queue, 'depends')),
-    recurring = call('zcard', queue_key(queue, 'recur')),
-    paused = call('sismember', prefix .. 'paused_queues', queue) == 1,
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled'),
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
 
@@ -39,6 +44,9 @@ if ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
+for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
+  all[#all + 1] = queue
+end
 for i = 1, #all do
   all[i] = counts(all[i])
 end

@@ -9,6 +9,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"
 -- @include "lib/work.lua"
+-- @include "lib/wake.lua"
 
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)
@@ -35,14 +36,19 @@ if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
 
+-- When the next job is due, and in which queue's set that is written: what may fail comes first.
+local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
-  call('zincrby', queue_key(queue, 'recur'), changes.interval - interval, jid)
+  due = due + changes.interval - interval
 end
-if changes.queue then
-  local due = call('zscore', queue_key(queue, 'recur'), jid)
-  call('zrem', queue_key(queue, 'recur'), jid)
-  call('zadd', queue_key(changes.queue, 'recur'), due or stamp, jid)
-  know_queue(changes.queue)
+if changes.queue or changes.interval then
+  local target = changes.queue or queue
+  call('zadd', queue_key(target, 'recur'), exact(due), jid)
+  if target ~= queue then
+    call('zrem', queue_key(queue, 'recur'), jid)
+    know_queue(target)
+  end
+  wake_for(target, due - now)
 end
 for option, value in pairs(changes) do
   call('hset', key, option, value)

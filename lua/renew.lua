@@ -16,34 +16,51 @@ local worker = required('Renew', 'worker', ARGV[2])
 
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
-for i = 3, #ARGV do
-  local jid = ARGV[i]
-  local key = job_key(jid)
-  local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+
+-- Reads a job, and notes when its lock is to end; why it can't be renewed, or nil.
+local function read_lock(jid, i)
+  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = not_owned(jid, job[3], job[2], worker)
-  if problem then
-    outcomes[i - 2] = '!' .. problem
-  else
-    local heartbeat = heartbeats[queue] or heartbeat_of(queue)
-    heartbeats[queue] = heartbeat
-    local expires = exact(now + heartbeat)
-    call('hset', key, 'expires', expires)
-    if job[4] then
-      call('hdel', key, 'grace')
+  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  if problem or not queue then
+    return problem or 'Job ' .. jid .. ' is in no queue'
+  end
+  heartbeats[queue] = heartbeats[queue] or heartbeat_of(queue)
+  local its = by_queue[queue] or {jobs = {}, locks = {}}
+  by_queue[queue] = its
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
+  its.locks[#its.locks + 1] = exact(now + heartbeats[queue])
+  its.locks[#its.locks + 1] = jid
+end
+
+-- Renews the locks of one queue, all of them or none.
+local function renew_queue(queue, its)
+  local reply = write_first('zadd', queue_key(queue, 'locks'), unpack(its.locks))
+  for i, job in ipairs(its.jobs) do
+    if type(reply) == 'table' then
+      outcomes[job.at] = '!' .. reply.err
+    else
+      local expires = its.locks[2 * i - 1]
+      call('hset', job_key(job.jid), 'expires', expires)
+      if job.grace then
+        call('hdel', job_key(job.jid), 'grace')
+      end
+      all[#all + 1] = expires
+      all[#all + 1] = job.jid
+      outcomes[job.at] = exact(heartbeats[queue])
     end
-    local locks = by_queue[queue] or {}
-    by_queue[queue] = locks
-    locks[#locks + 1] = expires
-    locks[#locks + 1] = jid
-    all[#all + 1] = expires
-    all[#all + 1] = jid
-    outcomes[i - 2] = exact(heartbeat)
   end
 end
-for queue, locks in pairs(by_queue) do
-  each_slice('zadd', queue_key(queue, 'locks'), locks)
+
+for i = 3, #ARGV do
+  local problem = read_lock(ARGV[i], i - 2)
+  if problem then
+    outcomes[i - 2] = '!' .. problem
+  end
 end
-each_slice('zadd', worker_key(worker), all)
-call('zadd', prefix .. 'workers', stamp, worker)
+for queue, its in pairs(by_queue) do
+  renew_queue(queue, its)
+end
+each_slice(try, 'zadd', worker_key(worker), all)
+try('zadd', prefix .. 'workers', stamp, worker)
 return outcomes

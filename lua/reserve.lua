@@ -14,15 +14,13 @@
 --          ''; when it is idle, how many clients listen for puts by other scripts, -1 when it does
 --          not listen itself; then an array for each job:
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
---          spawned_from_jid, heartbeat
+--          spawned_from_jid, heartbeat, since when it is this worker's
 -- Errors   Reserve()
 -- Cost     4 commands, 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
 --          4 for each queue more when the worker becomes idle
 
 -- @include "lib/check.lua"
 -- @include "lib/take.lua"
--- @include "lib/due.lua"
--- @include "lib/locks.lua"
 -- @include "lib/wake.lua"
 
 local worker = required('Reserve', 'worker', ARGV[2])
@@ -49,28 +47,29 @@ end
 
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
--- Whether a queue has more that could be taken at once.
-local function has_more(queue)
-  return call('exists', queue_key(queue, 'work')) == 1 or
-    is_due(queue, 'scheduled') or is_due(queue, 'recur') or is_due(queue, 'locks')
-end
-
--- What is left when the worker has all that it wanted is for another one that is idle.
+-- What is left when the worker has all that it wanted is for others that are idle.
 local function pass_on() -- cold
   for i = 1, #queues do
-    if paused[i] == 0 and has_more(queues[i]) then
+    if paused[i] == 0 and has_ready(queues[i]) then
       wake(queues[i])
-      return
     end
   end
 end
 
--- The worker has no room: it is not idle, and what it waited for is for another one.
-local function become_busy()
-  call('srem', idle, worker)
-  if claim ~= '' then
+-- What the worker has waited for is for another one.
+local function give_up_claim() -- cold
+  local held = try('get', due_key(claim))
+  if type(held) == 'string' and string.match(held, ' (.*)$') == worker then
     call('del', due_key(claim))
     wake(claim)
+  end
+end
+
+-- The worker has no room: it is not idle.
+local function become_busy()
+  try('srem', idle, worker)
+  if claim ~= '' then
+    give_up_claim()
   end
   if call('exists', idle) == 1 then
     pass_on()
@@ -84,7 +83,7 @@ if count == 0 then
 end
 
 local settings = {} -- of the queues that have been opened
-call('zadd', prefix .. 'workers', stamp, worker)
+local take = #queues == 1 and call or try
 
 -- Whether a queue has nothing that could be taken, now or later. With one queue, there is no
 -- use in asking.
@@ -93,29 +92,37 @@ local function is_empty(queue)
   return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
 
--- Takes the expired jobs of a queue, and moves what is due into its work, both as far as they
--- are wanted. Returns the jids taken and how many more may be taken.
-local function open(i, wanted)
+-- Opens a queue; the lost jobs to be handed out, and how many more may be taken.
+local function open_one(i, wanted)
   local queue = queues[i]
   if paused[i] == 1 or is_empty(queue) then
-    return {}, 0
+    return none, 0
   end
   settings[i] = read_settings(queue)
   wanted = allowed(queue, settings[i].max_concurrency, wanted)
   if wanted == 0 then
-    return {}, 0
+    return none, 0
   end
-  local expired = take_expired(queue, wanted, settings[i].grace, settings[i].cap)
-  wanted = wanted - #expired
-  check_recurring(queue, wanted)
-  check_scheduled(queue, wanted)
-  return expired, wanted
+  local expired = open_queue(queue, settings[i], wanted)
+  return expired, wanted - #expired
+end
+
+-- The same, but one queue of several that can't be read is passed over: the others have jobs.
+local function open(i, wanted)
+  if #queues == 1 then
+    return open_one(i, wanted)
+  end
+  local fine, expired, more = pcall(open_one, i, wanted)
+  if fine then
+    return expired, more
+  end
+  return none, 0
 end
 
 -- What a job is to a worker: no history and no relations, which are dear and seldom needed.
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, nil
+    job[11], job[12], job[13] = heartbeat, stamp, nil
     return job
   end
 end
@@ -132,7 +139,7 @@ local function take_ordered(out)
     local expired, more = open(i, count - #out)
     lock_from(i, expired, out)
     while more > 0 do
-      local jids = take_work(queues[i], more)
+      local jids = take_work(take, queues[i], more)
       if #jids == 0 then
         break
       end
@@ -174,7 +181,7 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      lock_from(i, take_work(queues[i], shares[i]), taken[i])
+      lock_from(i, take_work(take, queues[i], shares[i]), taken[i])
       more[i] = more[i] - #taken[i]
     end
   end
@@ -204,7 +211,7 @@ local function take_round_robin(out) -- cold
         lock_from(i, expired, out)
         opened = turn
       end
-      have[i] = more[i] > 0 and math.min(more[i], call('zcard', queue_key(queues[i], 'work'))) or 0
+      have[i] = more[i] > 0 and math.min(more[i], finite(try('zcard', queue_key(queues[i], 'work')), 0)) or 0
       if have[i] > 0 then
         ready = ready + 1
       end
@@ -222,7 +229,7 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(call('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
+      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
         'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] == 0 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
@@ -236,8 +243,8 @@ end
 -- Claims to wait for what falls due in a queue, unless another worker waits for it already.
 local function claim_due(queue, due)
   local key = due_key(queue)
-  local held = call('get', key)
-  if held then
+  local held = try('get', key)
+  if type(held) == 'string' then
     local until_then, holder = string.match(held, '^(%S+) (.*)$')
     local at = tonumber(until_then)
     if holder ~= worker and at > now and at <= due then
@@ -250,17 +257,36 @@ end
 
 -- Of all idle workers, one waits for what falls due in a queue. Returns how long to wait, and
 -- for which queue.
-local function become_idle() -- cold
-  for i = 1, #queues do
-    call('zadd', prefix .. 'x:idle:' .. queues[i], stamp, worker)
-  end
-  call('sadd', idle, worker)
-  for _, next_one in ipairs(coming_due()) do
-    if claim_due(next_one.queue, next_one.due) then
-      return math.max(next_one.due - now, 0.001), next_one.queue
+local function claim_soonest()
+  for _, coming in ipairs(coming_due()) do
+    if claim_due(coming.queue, coming.due) then
+      return math.max(coming.due - now, 0.001), coming.queue
     end
   end
   return poll, ''
+end
+
+-- Joins the workers that wait for jobs of a queue, and drops some that have been gone for long.
+local function wait_for(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  try('zadd', waiting, stamp, worker)
+  local gone = try('zrangebyscore', waiting, '-inf', exact(now - 86400), 'LIMIT', 0, 100)
+  if #gone > 0 then
+    call('zrem', waiting, unpack(gone))
+    try('srem', idle, unpack(gone))
+  end
+end
+
+local function become_idle() -- cold
+  local wait, claimed = claim_soonest()
+  if claim ~= '' and claim ~= claimed then
+    give_up_claim() -- before this worker is one that can be woken for it
+  end
+  for i = 1, #queues do
+    wait_for(queues[i])
+  end
+  try('sadd', idle, worker)
+  return wait, claimed
 end
 
 local out = {}
@@ -269,6 +295,7 @@ if order == 'ordered' then
 else
   take_round_robin(out)
 end
+write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listeners = 0, '', 0
 if #out < count then
   wait, claimed = become_idle()

@@ -1,10 +1,12 @@
 -- retry: gives a worker's job back, at the price of one of its retries.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker [, delay [, group, message]]
+-- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since]]]
+--          here: only a job that runs in this queue, and, unless it is '', since this time; group
+--          and message may be '' then. Else the job goes to the queue from wherever it runs
 -- Returns  the retries that are left; below 0 the job has failed, in the given group
 --          or in failed-retries-<queue>
--- Errors   Retry() when the job is not this worker's or not running
+-- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
 
 -- @include "lib/check.lua"
@@ -18,6 +20,14 @@ local item = {
   group = ARGV[6],
   message = ARGV[7],
 }
+if ARGV[8] == 'here' then
+  item.here = true
+  item.since = ARGV[9] ~= '' and ARGV[9] or nil
+  if item.group == '' then
+    item.group = nil
+  end
+end
+must_publish()
 local problem = retry(required('Retry', 'worker', ARGV[4]), item)
 if problem then
   reject('Retry', problem)

@@ -23,15 +23,21 @@ for i = 2, #ARGV do
   elseif job[2] ~= 'running' then
     reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
   end
+  if not job[1] then
+    reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+  end
+  call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
   running[jid] = job
 end
 
+must_publish()
+
 for jid, job in pairs(running) do
-  local queue, worker = job[1], job[3]
+  local queue, worker = job[1], job[3] or ''
+  try('zrem', queue_key(queue, 'locks'), jid)
+  call('zadd', queue_key(queue, 'work'), '+inf', jid)
   adopt_history(jid, job[4])
   record(job_key(jid), entry(now, 'timed-out'))
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zadd', queue_key(queue, 'work'), '+inf', jid)
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
   wake(queue)

@@ -17,7 +17,7 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = read_job(jid)
+    local job = read_job(try, jid)
     if job[1] then
       found[#found + 1] = job_json(job, true)
     else
@@ -29,14 +29,17 @@ end
 
 local action = string.lower(ARGV[2])
 local jid = required('Track', 'jid', ARGV[3])
-if call('exists', job_key(jid)) == 0 then
+if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
   reject('Track', 'Job ' .. jid .. ' does not exist')
 end
+must_publish()
 if action == 'track' then
+  local changed = call('zadd', tracked, stamp, jid)
   publish('track', jid)
-  return tostring(call('zadd', tracked, stamp, jid))
+  return tostring(changed)
 elseif action == 'untrack' then
+  local changed = call('zrem', tracked, jid)
   publish('untrack', jid)
-  return tostring(call('zrem', tracked, jid))
+  return tostring(changed)
 end
 reject('Track', 'Unknown action "' .. ARGV[2] .. '"')

@@ -9,6 +9,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/history.lua"
 -- @include "lib/work.lua"
@@ -23,22 +24,31 @@ if count == 0 then
 end
 
 local key = prefix .. 'f:' .. group
-local jids = call('lrange', key, -count, -1)
+local jids, jobs, work = call('lrange', key, -count, -1), {}, {}
 for _, jid in ipairs(jids) do
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
-  local old_queue, priority, retries, failure = job[1], job[2], job[3], job[4]
-  if old_queue then
-    adopt_history(jid, job[5])
-    record(job_key(jid), entry(now, 'put', cjson.encode({q = queue})))
-    uncount_failure(old_queue, list_of(failure))
-    call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', queue, 'remaining', retries or 5)
-    add_work(queue, now, priority, jid)
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    job.jid = jid
+    jobs[#jobs + 1] = job
+    work[#work + 1] = work_score(now, job[2])
+    work[#work + 1] = jid
   end
+end
+
+-- The first write is the one that may fail.
+each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+for _, job in ipairs(jobs) do
+  local job_hash = job_key(job.jid)
+  adopt_history(job.jid, job[5])
+  record(job_hash, entry(now, 'put', cjson.encode({q = queue})))
+  uncount_failure(job[1], list_of(job[4]))
+  call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
+    'queue', queue, 'remaining', job[3] or 5)
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)
-if #jids > 0 then
+if #jobs > 0 then
+  know_unlisted(queue)
   wake(queue)
 end
 return #jids

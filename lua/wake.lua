@@ -1,16 +1,23 @@
--- wake: wakes an idle worker of each of some queues, or one of any queue, if there is one.
+-- wake: wakes an idle worker of each of some queues, or of every known queue that has jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; none: a worker of any queue
+-- ARGV     NOW, queue...; none: every queue that has jobs which could be taken
 -- Returns  nil
 -- Errors   none
--- Cost     1 command a queue, 2 more for a worker that is woken
+-- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 4 more a queue
 
+-- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
 
 for i = 2, #ARGV do
   wake(ARGV[i])
 end
-if #ARGV == 1 then
-  wake_any()
+if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
+  for _, listed in ipairs({'queues', 'x:queues'}) do
+    for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
+      if has_ready(queue) then
+        wake(queue)
+      end
+    end
+  end
 end

@@ -1,9 +1,10 @@
 -- workers: the workers seen lately and how many jobs each holds, or the jobs of one.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker]
+-- ARGV     NOW, [worker [, 'held']]
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
---          of one: {jobs, stalled} as jids
+--          of one: {jobs, stalled} as jids; a job that was timed out stays among them whoever has
+--          it by then, but for callers who ask for what is held
 -- Errors   none
 -- Cost     2 commands, 2 for each worker; forgets at most 1000 that were not seen for max-worker-age
 
@@ -19,7 +20,7 @@ local function forget(old) -- cold
     for _, worker in ipairs(old) do
       call('del', worker_key(worker))
     end
-    each_slice('zrem', prefix .. 'workers', old)
+    each_slice(call, 'zrem', prefix .. 'workers', old)
   end
 end
 
@@ -31,12 +32,27 @@ local function forget_old()
   end
 end
 
+-- Those of the jobs that the worker holds.
+local function held(worker, jids)
+  if ARGV[3] ~= 'held' then
+    return jids
+  end
+  local kept = {}
+  for _, jid in ipairs(jids) do
+    local job = try('hmget', job_key(jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      kept[#kept + 1] = jid
+    end
+  end
+  return kept
+end
+
 forget_old()
 local worker = ARGV[2]
 if worker then
   local key = worker_key(worker)
-  return '{"jobs":' .. array(call('zrevrangebyscore', key, far, stamp)) ..
-    ',"stalled":' .. array(call('zrevrangebyscore', key, stamp, 0)) .. '}'
+  return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
+    ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', 0, -1)
 for i = 1, #all do

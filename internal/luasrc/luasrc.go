@@ -31,7 +31,7 @@ const DropInName = "qless.lua"
 var (
 	includeLine  = regexp.MustCompile(`^-- @include "([^"]+)"$`)
 	functionLine = regexp.MustCompile(`^local function (\w+)\(.*?\)( -- cold)?$`)
-	constantLine = regexp.MustCompile(`^local (\w+) = (?:'[^']*'|\d+|\{\})$`)
+	constantLine = regexp.MustCompile(`^local (\w+) = (?:'[^']*'|\d+|\{\}|redis\.\w+)$`)
 )
 
 // Commands lists the commands of a source tree, in order.

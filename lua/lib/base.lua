@@ -5,6 +5,21 @@
 local call = redis.call
 local prefix = KEYS[1]
 
+-- Like call, but an error is a table with the field err. After a script's first write, every
+-- command that a damaged key could make fail is tried: the rest is done nevertheless.
+local try = redis.pcall
+
+-- Tries a write that needs memory, as the first write of a script that works jobs off. A
+-- server that is full refuses it there, but not after a write that needs none.
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    try('srem', prefix .. 'x:idle', '')
+    return try(...)
+  end
+  return reply
+end
+
 -- The number that a text stands for; default when it stands for none, or for nan or inf.
 local function finite(text, default)
   local n = tonumber(text)

@@ -82,6 +82,17 @@ local function names(area, name, text)
   return list
 end
 
+-- Jids of jobs to wait for, from first on. The lists of a job have names that a job can't have.
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+
 -- Options are pairs of arguments, from ARGV[first] to ARGV[last].
 local function options(area, first, last)
   local given = {}

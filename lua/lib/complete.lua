@@ -16,9 +16,14 @@
 -- At most this many old jobs are cleared away by one call: more would stall the server.
 local PRUNED = 100
 
+-- Deletes a job that is complete; another one is only not kept any longer.
 local function delete_job(jid)
   local key = job_key(jid)
-  remove_tags(jid, names_of(call('hget', key, 'tags')), 1)
+  local job = try('hmget', key, 'state', 'tags')
+  if job[1] ~= 'complete' then
+    return
+  end
+  remove_tags(jid, names_of(job[2]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
@@ -32,7 +37,7 @@ local function prune(before, excess, limit) -- cold
   for i = 1, #old do
     delete_job(old[i])
   end
-  each_slice('zrem', completed, old)
+  each_slice(call, 'zrem', completed, old)
 end
 
 -- Writes what every outcome changes. Data is saved when there is any to save.
@@ -49,48 +54,67 @@ end
 
 -- Puts a job into its next queue; the state that it has there.
 local function advance(item, cap) -- cold
-  local jid, queue, delay = item.jid, item.next, item.delay
-  local heard = publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
   know_queue(queue)
-  if depend_on(jid, item.depends, 1) > 0 then
+  if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
-    if delay > 0 then
-      call('hset', item.key, 'scheduled', exact(now + delay))
-    end
+    keep_delay(item.key, delay, item.checked)
     return 'depends'
   end
   local state = 'waiting'
-  if delay > 0 and #item.depends == 0 then
+  if part == 'scheduled' then
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    add_work(queue, now, item.priority, jid)
+    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  if heard > 0 then
-    wake_for(queue, delay)
-  end
+  wake_for(queue, delay)
   return state
+end
+
+-- Reads where a job goes next, and makes it wait for what it is to wait for; why it can't go
+-- there, or nil.
+local function prepare_next(item) -- cold
+  local others, problem = needed(item.jid, item.depends, 1, {})
+  if problem then
+    return problem
+  end
+  item.part = 'work'
+  if #others > 0 then
+    item.part = 'depends'
+  elseif item.delay > 0 and #item.depends == 0 then
+    item.part = 'scheduled'
+  end
+  local size = try('zcard', queue_key(item.next, item.part))
+  if type(size) == 'table' then
+    return size.err
+  elseif #others > 0 then
+    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    local failed = link(item.jid, others, {})
+    return failed and failed.err
+  end
 end
 
 -- Reads a job, and checks that this worker may complete it; why not, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = call('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
-  local problem = not_owned(jid, job[1], job[2], worker)
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4]
+  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
   item.ran = now - finite(job[6], now)
-  adopt_history(jid, job[7])
-  if job[8] then
-    call('hdel', key, 'grace')
+  item.history, item.grace = job[7], job[8]
+  if item.next then
+    return prepare_next(item)
   end
 end
 
@@ -124,12 +148,12 @@ end
 
 -- Gives back the locks of a queue's jobs, and adds to its statistics.
 local function unlock(queue, jids, ran, worker)
-  if call('zrem', queue_key(queue, 'locks'), unpack(jids)) < #jids then
+  if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
       leave_queue(queue, jids[i])
     end
   end
-  call('zrem', worker_key(worker), unpack(jids))
+  try('zrem', worker_key(worker), unpack(jids))
   observe('run', queue, ran)
 end
 
@@ -140,7 +164,7 @@ local function read_config(queues)
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
-  return call('hmget', prefix .. 'config', unpack(fields))
+  return try('hmget', prefix .. 'config', unpack(fields))
 end
 
 -- Keeps the jobs that are complete for good, and deletes old ones.
@@ -149,7 +173,9 @@ local function keep(items, keep_seconds, keep_count)
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
-  call('zadd', completed, unpack(scored))
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
@@ -166,7 +192,7 @@ local function tell(items)
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
       cjson.encode(item.queue) .. '}')
   end
-  if any_exists(dependents) then
+  if count_existing(dependents) > 0 then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -188,6 +214,10 @@ local function complete(worker, items)
   local done, finished = entry(now, 'done'), {}
   for i = 1, #owned do
     local item = owned[i]
+    adopt_history(item.jid, item.history)
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
     record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)

@@ -4,59 +4,99 @@
 -- @include "lib/work.lua"
 -- @include "lib/wake.lua"
 
--- Makes a job wait for those of the list that exist and are not complete; how many.
-local function depend_on(jid, list, first) -- cold
-  local count = 0
+-- Those of the list, from first on, that a job has to wait for: they exist, or are among the
+-- jobs that this call puts, and are not complete. Else why one of them can't be read.
+local function needed(jid, list, first, coming) -- cold
+  local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = call('hget', job_key(other), 'state')
-    if state and state ~= 'complete' and other ~= jid then
-      call('sadd', job_key(other) .. '-dependents', jid)
-      call('sadd', job_key(jid) .. '-dependencies', other)
-      count = count + 1
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
     end
   end
-  return count
+  return others
+end
+
+-- Makes a job wait for others. When that can't be written, all is as it was, and the reply says
+-- why: which command failed, and how.
+local function link(jid, others, added) -- cold
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
 end
 
 -- Ends one dependency, from both sides.
 local function undepend(jid, other)
-  call('srem', job_key(other) .. '-dependents', jid)
-  call('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', job_key(other) .. '-dependents', jid)
+  try('srem', job_key(jid) .. '-dependencies', other)
+end
+
+-- Notes the delay of a job that waits for others, for when it is released. The delay of an
+-- earlier put stays in the job; a caller who means none when none is given lets it count no more.
+local function keep_delay(key, delay, means_none) -- cold
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
 end
 
 -- Moves a job that waits for nothing any more to where it goes next: into work, or, when it
--- was put with a delay and is released by what it waited for, on to the rest of its delay.
-local function free(jid, keep_delay) -- cold
-  local job = call('hmget', job_key(jid), 'queue', 'priority', 'scheduled')
-  local queue, priority, scheduled = job[1], job[2], job[3]
+-- was put with a delay and is released by what it waited for, on to the rest of its delay. Why
+-- that can't be done, or nil.
+local function free(jid, released) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  call('zrem', queue_key(queue, 'depends'), jid)
-  if keep_delay and scheduled then
-    call('zadd', queue_key(queue, 'scheduled'), scheduled, jid)
-    call('hset', job_key(jid), 'state', 'scheduled')
-    call('hdel', job_key(jid), 'scheduled')
-  else
-    add_work(queue, now, priority, jid)
-    call('hset', job_key(jid), 'state', 'waiting')
-    wake(queue)
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
   end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
 end
 
-local function waits_for_nothing(jid)
-  return call('scard', job_key(jid) .. '-dependencies') == 0
-end
-
--- A job is complete: those that waited for it alone go on.
+-- A job is complete: those that waited for it alone go on. One that can't goes on waiting.
 local function release_dependents(jid) -- cold
-  local dependents = job_key(jid) .. '-dependents'
-  for _, other in ipairs(call('smembers', dependents)) do
-    call('srem', job_key(other) .. '-dependencies', jid)
-    if waits_for_nothing(other) then
-      free(other, true)
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
     end
   end
   call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end

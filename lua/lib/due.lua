@@ -8,9 +8,7 @@
 -- @include "lib/work.lua"
 
 -- Puts the child of a recurring job that was due at a time.
-local function spawn(queue, parent, job, at)
-  local child = parent .. '-' .. call('hincrby', recur_key(parent), 'count', 1)
-  add_tags(child, names_of(job.tags), 1)
+local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
     'jid', child,
     'klass', job.klass,
@@ -25,14 +23,27 @@ local function spawn(queue, parent, job, at)
     'remaining', job.retries,
     'time', exact(at),
     'spawned_from_jid', parent)
+  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
+  add_tags(child, names_of(job.tags), 1)
   record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
-  add_work(queue, at, job.priority, child)
+end
+
+-- The next number behind count that no job has as the child of a recurring job. The longer that
+-- takes, the longer the steps.
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', job_key(child)) == 0
+  return count
 end
 
 -- Spawns the due children of one recurring job, at most limit; how many.
 local function spawn_due(queue, parent, due, limit)
-  local fields = call('hmget', recur_key(parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog')
+  local fields = try('hmget', recur_key(parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
     tags = fields[4] or '[]', retries = fields[5] or '0',
@@ -42,30 +53,29 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  local at = math.floor(due)
+  -- Whole intervals begin with whole seconds, as they do for the clients of other languages.
+  local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
   if backlog ~= 0 and missed > backlog then
     at = at + math.ceil(missed - backlog) * interval
   end
-  local spawned = 0
+  local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
-    spawn(queue, parent, job, at)
+    count = next_child(parent, count)
+    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('zadd', queue_key(queue, 'recur'), at, parent)
+    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
+    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
   end
   return spawned
 end
 
-local function spawn_all(queue, limit) -- cold
-  local recur = queue_key(queue, 'recur')
-  if not may_write(recur) then
-    return
-  end
-  local due = call('zrangebyscore', recur, 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -74,35 +84,43 @@ local function spawn_all(queue, limit) -- cold
   end
 end
 
--- Spawns what recurs and is due, at most limit.
-local function check_recurring(queue, limit)
-  if limit > 0 and is_due(queue, 'recur') then
-    spawn_all(queue, limit)
+-- The priority of a job that exists.
+local function priority_of(jid)
+  local priority = try('hget', job_key(jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
   end
+  return not priority and call('exists', job_key(jid)) == 1 and '0'
 end
 
-local function move_due(queue, limit) -- cold
+local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
-  if not may_write(scheduled) then
-    return
-  end
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
-    local priority = call('hget', job_key(jid), 'priority')
+    local priority = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
       work[#work + 1] = work_score(now, priority)
       work[#work + 1] = jid
     end
   end
-  each_slice('zrem', scheduled, due)
-  each_slice('zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zrem', scheduled, due)
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
--- Moves scheduled jobs that are due into work, at most limit.
-local function check_scheduled(queue, limit)
-  if limit > 0 and is_due(queue, 'scheduled') then
-    move_due(queue, limit)
+-- Moves what is due into work, at most limit jobs of each kind: children of recurring jobs, and
+-- scheduled jobs. The caller has read that there are any, and so that these keys can be written.
+local function bring_due(queue, recur, scheduled, limit) -- cold
+  local work = queue_key(queue, 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
   end
 end

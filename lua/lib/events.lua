@@ -2,13 +2,21 @@
 
 -- @include "lib/base.lua"
 
+-- Refuses a user who may not publish here, before anything is written. Servers before 7.0
+-- can't tell: there, the change is made and nobody hears of it.
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+
 -- How many clients heard it.
 local function publish(channel, message)
-  return call('publish', prefix .. channel, message)
+  return finite(try('publish', prefix .. channel, message), 0)
 end
 
 local function is_tracked(jid)
-  return call('zscore', prefix .. 'tracked', jid) and true or false
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 
 local function publish_tracked(channel, jid)
@@ -19,7 +27,7 @@ end
 
 -- The same for several jobs, at most a few hundred.
 local function publish_each_tracked(channel, jids)
-  local scores = call('zmscore', prefix .. 'tracked', unpack(jids))
+  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
   for i = 1, #scores do
     if scores[i] then
       publish(channel, jids[i])

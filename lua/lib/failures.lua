@@ -6,15 +6,18 @@
 -- @include "lib/stats.lua"
 -- @include "lib/history.lua"
 
--- Files a job under a group.
+-- Files a job under a group. Returns the server's error when it can't be.
 local function add_failure(jid, group)
-  call('sadd', prefix .. 'failures', group)
-  call('lpush', prefix .. 'f:' .. group, jid)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
 end
 
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
-    call('srem', prefix .. 'failures', group)
+    try('srem', prefix .. 'failures', group)
   end
 end
 
@@ -36,7 +39,7 @@ end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
   if type(told.group) == 'string' then
-    call('lrem', prefix .. 'f:' .. told.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
     drop_empty_group(told.group)
   end
   uncount_failure(queue, told)
@@ -47,11 +50,11 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 
--- Fails a job that has no retries left; the queue is the one whose retries they were.
-local function fail_exhausted(jid, queue, group, failure)
+-- Writes that a job has no retries left; the queue is the one whose retries they were. The job
+-- is in its failure group by then.
+local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  add_failure(jid, group)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end

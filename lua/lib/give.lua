@@ -12,85 +12,108 @@
 
 -- Reads a job that this worker is to have; why it has it not, or nil.
 local function read_owned(item, worker)
-  local job = call('hmget', job_key(item.jid), 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace')
-  local problem = not_owned(item.jid, job[3], job[2], worker)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
   end
-  item.current, item.priority, item.remaining = job[1], job[4], math.floor(finite(job[5], 0))
-  adopt_history(item.jid, job[6])
-  if job[7] then
-    call('hdel', job_key(item.jid), 'grace')
-  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 
-local function save_data(item)
+-- Takes a job from its worker and changes fields of it. Where it goes has been written by then:
+-- that is what may fail.
+local function give_up(item, worker, fields)
+  try('zrem', queue_key(item.current, 'locks'), item.jid)
+  try('zrem', worker_key(worker), item.jid)
+  adopt_history(item.jid, item.history)
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
   if item.data ~= '' then
-    call('hset', job_key(item.jid), 'data', item.data)
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
   end
-end
-
--- Gives back a job's lock.
-local function unlock_one(item, worker)
-  call('zrem', queue_key(item.current, 'locks'), item.jid)
-  call('zrem', worker_key(worker), item.jid)
+  call('hset', item.key, unpack(fields))
   wake_for_slot(item.current)
 end
 
--- Makes a job wait in a queue, for its delay or at a score of work; its state then.
+-- Makes a job wait in a queue, for its delay or at a score of work. Its state then, or why
+-- that can't be.
 local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
+    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
   end
-  call('zadd', queue_key(queue, 'work'), score, item.jid)
-  return 'waiting'
+  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
 end
 
 -- Fails a job: {jid, data, group, message}; why not, or nil.
 local function fail(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
   publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
   publish_tracked('failed', jid)
-  unlock_one(item, worker)
+  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker))
-  save_data(item)
-  add_failure(jid, group)
+end
+
+-- Fails a job whose last retry is spent; why not, or nil.
+local function exhaust(worker, item, queue, group, failure) -- cold
+  group = group or 'failed-retries-' .. queue
+  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  local problem = add_failure(item.jid, group)
+  if problem then
+    return problem
+  end
+  give_up(item, worker, {'remaining', item.remaining})
+  mark_exhausted(item.jid, queue, group, failure)
 end
 
 -- Gives a job back at the price of a retry: {jid, queue, data, delay, group, message}, the
 -- last two being optional. Sets what remains; why not, or nil.
 local function retry(worker, item)
   local problem = read_owned(item, worker)
+  if not problem and item.here and item.queue ~= item.current then
+    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
+  end
   if problem then
     return problem
   end
-  local jid, queue, group, message = item.jid, item.queue, item.group, item.message
+  local queue, group, message = item.queue, item.group, item.message
   item.remaining = item.remaining - 1
-  call('hset', job_key(jid), 'remaining', item.remaining)
-  unlock_one(item, worker)
-  save_data(item)
   local failure
   if group and message then
     failure = failure_json(group, message, math.floor(now), worker)
   end
   if item.remaining < 0 then
-    group = group or 'failed-retries-' .. queue
-    failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
-    fail_exhausted(jid, queue, group, failure)
-    return
+    return exhaust(worker, item, queue, group, failure)
   end
-  call('hset', job_key(jid), 'state', enqueue(item, queue, work_score(now, item.priority)))
+  local state
+  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  if problem then
+    return problem
+  end
+  local fields = {'remaining', item.remaining, 'state', state}
   if failure then
-    call('hset', job_key(jid), 'failure', failure)
+    fields[5], fields[6] = 'failure', failure
+  end
+  give_up(item, worker, fields)
+  if queue ~= item.current then
+    know_unlisted(queue)
   end
   wake_for(queue, item.delay)
 end
@@ -98,13 +121,13 @@ end
 -- Gives a job back for nothing: {jid, data, delay}. Without a delay it is the first of its
 -- priority again. Why not, or nil.
 local function release(worker, item)
-  local problem = read_owned(item, worker)
+  local problem, state = read_owned(item, worker)
+  if not problem then
+    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+  end
   if problem then
     return problem
   end
-  unlock_one(item, worker)
-  save_data(item)
-  local state = enqueue(item, item.current, item.priority)
-  call('hset', job_key(item.jid), 'state', state, 'worker', '', 'expires', '0')
+  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
   wake_for(item.current, item.delay)
 end

@@ -19,7 +19,7 @@ end
 
 -- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.
 local function trim_history(key, length, cap) -- cold
-  cap = cap or history_cap(call('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -28,12 +28,13 @@ local function trim_history(key, length, cap) -- cold
 end
 
 -- Appends an entry to the history of the job with this key. The cap is read only when it could
--- matter, unless the caller has it.
+-- matter, unless the caller has it. Returns the server's reply.
 local function record(key, text, cap)
-  local length = call('rpush', key .. '-history', text)
-  if length > 2 and (not cap or length > cap) then
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
+  return length
 end
 
 local function string_or_nil(value)
@@ -43,15 +44,15 @@ end
 -- A stage of the old history tells of several entries at once.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  call('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    call('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    call('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, 'failed'))
   end
   if done then
-    call('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, 'done'))
   end
 end
 
@@ -104,7 +105,7 @@ end
 
 -- The whole history as a JSON array.
 local function history_json(jid)
-  local list = call('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end

@@ -8,14 +8,14 @@
 -- The fields of a job, in this order:
 -- 1 jid  2 klass  3 queue  4 priority  5 retries  6 remaining  7 data  8 tags  9 failure
 -- 10 spawned_from_jid  11 time  12 history (old style)  13 state  14 worker  15 expires
--- The last three, which change when a job is popped, are read only when they are asked for.
-local function read_fields(key, ...)
-  return call('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
+-- The last three change when a job is popped: who pops it reads something else in their place.
+local function read_fields(run, key, ...)
+  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
     'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
 end
 
-local function read_job(jid)
-  return read_fields(job_key(jid), 'state', 'worker', 'expires')
+local function read_job(run, jid)
+  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
 end
 
 -- Both sets are empty for most jobs: one question finds that out.
@@ -25,8 +25,8 @@ local function relations_json(jid)
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
-  return ',"dependents":' .. array(call('smembers', dependents)) ..
-    ',"dependencies":' .. array(call('smembers', dependencies))
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 
 -- JSON of a job. Tags and failure are stored as JSON.
@@ -54,9 +54,9 @@ local function job_json(job, tracked)
     relations_json(jid) .. '}'
 end
 
--- The JSON of one job, or nil when there is none.
-local function find_job(jid)
-  local job = read_job(jid)
+-- The JSON of one job, or nil when there is none. What is no job is none, if reading is tried.
+local function find_job(run, jid)
+  local job = read_job(run, jid)
   if job[1] then
     return job_json(job, is_tracked(jid))
   end
@@ -66,7 +66,7 @@ end
 local function find_jobs(jids, first)
   local found = {}
   for i = first, #jids do
-    found[#found + 1] = find_job(jids[i])
+    found[#found + 1] = find_job(try, jids[i])
   end
   return '[' .. table.concat(found, ',') .. ']'
 end

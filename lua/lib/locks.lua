@@ -22,26 +22,27 @@ end
 -- a retry into another queue leaves it unchanged.
 local function fail_lost(queue, jid, worker, own_queue)
   leave_queue(queue, jid)
-  local group = 'failed-retries-' .. own_queue
+  local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  fail_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  add_failure(jid, group)
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
 end
 
 -- Deals with expired locks, at most limit; the jids to be handed out.
-local function expire(queue, limit, grace, cap) -- cold
+local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = call('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue')
-    local worker, warned, remaining = job[1], tonumber(job[2]) == 1, finite(job[3], 0)
-    if not worker then
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+    if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
-      call('zrem', worker_key(worker), jid)
+      try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
         warn(queue, jid, worker, grace, cap)
       end
@@ -57,14 +58,6 @@ local function expire(queue, limit, grace, cap) -- cold
       end
     end
   end
-  each_slice('zrem', queue_key(queue, 'work'), taken)
+  each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
-end
-
--- Looks at the locks that have expired, at most limit; the jids to be handed out.
-local function take_expired(queue, limit, grace, cap)
-  if is_due(queue, 'locks') then
-    return expire(queue, limit, grace, cap)
-  end
-  return {}
 end

@@ -14,14 +14,14 @@ local function stats_key(kind, day, queue)
 end
 
 local function days_kept(option, default)
-  return finite(call('hget', prefix .. 'config', option), default)
+  return finite(try('hget', prefix .. 'config', option), default)
 end
 
 -- Lets a day's statistics expire stats-history days after their day. Relative to the
 -- caller's clock, which need not be the server's.
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  call('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
 -- Takes the histograms out of this queue's days that are older than histogram-history,
@@ -32,13 +32,13 @@ local function prune_histograms(kind, day, queue)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
-    for _, field in ipairs(call('hkeys', key)) do
+    for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
         buckets[#buckets + 1] = field
       end
     end
     if #buckets > 0 then
-      each_slice('hdel', key, buckets)
+      each_slice(call, 'hdel', key, buckets)
     end
   end
 end
@@ -77,7 +77,7 @@ local function observe(kind, queue, durations)
       fields[#fields + 1] = name
     end
   end
-  local values = call('hmget', key, unpack(fields))
+  local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -99,7 +99,7 @@ local function observe(kind, queue, durations)
     update[#update + 1] = fields[i]
     update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
   end
-  call('hset', key, unpack(update))
+  try('hset', key, unpack(update))
   if fresh then
     begin_day(kind, day, queue)
   end
@@ -108,7 +108,7 @@ end
 -- Counts retries, failures and failed jobs of a day.
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
-  if call('hincrby', key, field, by) == by then
+  if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
   end
 end

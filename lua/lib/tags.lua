@@ -3,14 +3,14 @@
 -- @include "lib/clock.lua"
 
 local function add_tag(jid, tag)
-  if call('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    call('zincrby', prefix .. 'tags', 1, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
 
 local function remove_tag(jid, tag)
-  if call('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if tonumber(call('zincrby', prefix .. 'tags', -1, tag)) <= 0 then
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
       call('zrem', prefix .. 'tags', tag)
     end
   end

@@ -2,19 +2,23 @@
 
 -- @include "lib/clock.lua"
 -- @include "lib/bulk.lua"
+-- @include "lib/check.lua"
 -- @include "lib/json.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/work.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/due.lua"
+-- @include "lib/locks.lua"
 
 -- The settings that taking jobs of a queue needs.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
   return {
-    heartbeat = finite(values[1], finite(values[2], 60)),
+    heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], 10),
     cap = history_cap(values[5]),
@@ -30,9 +34,28 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
+-- Deals with what is due in a queue, as far as it is wanted; the lost jobs to be handed out.
+local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
+  must_publish()
+  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  bring_due(queue, recur, scheduled, wanted - #expired)
+  return expired
+end
+
+-- Opens a queue that is to give so many jobs: brings what is due into its work, and returns
+-- the lost jobs to be handed out first. All that can fail is read before anything is written.
+local function open_queue(queue, settings, wanted)
+  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  if lost or recur or scheduled then
+    return take_due(queue, settings, wanted, lost, recur, scheduled)
+  end
+  return none
+end
+
 -- Takes up to limit jids out of work, highest score first.
-local function take_work(queue, limit)
-  local scored = call('zpopmax', queue_key(queue, 'work'), limit)
+local function take_work(run, queue, limit)
+  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
   local jids = {}
   for i = 1, #scored, 2 do
     jids[#jids + 1] = scored[i]
@@ -41,7 +64,7 @@ local function take_work(queue, limit)
 end
 
 -- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
--- out. Jobs that are gone are dropped.
+-- out. Jobs that are gone, or are none, are dropped.
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
@@ -50,12 +73,18 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(key)
+    local job = read_fields(try, key, 'grace')
+    if not job[1] and not job.err and call('exists', key) == 1 then
+      job[1] = jid
+    end
     if job[1] then
       n = n + 1
       adopt_history(jid, job[12])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      if job[13] then
+        call('hdel', key, 'grace') -- it was about the lock before
+      end
       jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else
@@ -65,10 +94,10 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   if n == 0 then
     return
   end
-  observe('wait', queue, waited)
   call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  call('zadd', worker_key(worker), unpack(locks))
-  local tracked = call('zmscore', prefix .. 'tracked', unpack(taken))
+  try('zadd', worker_key(worker), unpack(locks))
+  observe('wait', queue, waited)
+  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
   for i = 1, n do
     if tracked[i] then
       publish('popped', taken[i])

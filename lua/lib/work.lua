@@ -7,16 +7,12 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 
-local function add_work(queue, at, priority, jid)
-  call('zadd', queue_key(queue, 'work'), work_score(at, priority), jid)
-end
-
 -- Takes a job out of wherever its queue holds it.
 local function leave_queue(queue, jid)
-  call('zrem', queue_key(queue, 'work'), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('zrem', queue_key(queue, 'scheduled'), jid)
-  call('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 
 -- Whether any job in a queue's part is due. Counting is the cheapest way to ask.
@@ -26,7 +22,15 @@ end
 
 -- Keeps the order in which queues were first seen, and tells of new ones.
 local function know_queue(queue)
-  if call('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+
+-- The same for a queue that gets jobs by a command which does not list it for other clients.
+local function know_unlisted(queue) -- cold
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
   end
 end

@@ -1,0 +1,46 @@
+-- depart: signs off a worker that asks for no more jobs: what it waited for is for others.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, claim, relays, queue...
+--          claim     the claim that its last reserve returned
+--          relays    '1' when it listened for puts by other scripts: another one is to do so
+-- Returns  nil
+-- Errors   Depart()
+-- Cost     4 commands, 2 for each queue
+
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/wake.lua"
+
+local worker = required('Depart', 'worker', ARGV[2])
+local claim, relays = ARGV[3], ARGV[4]
+
+-- Whether any of the jobs that are filed under the worker is its own still: one that was timed out
+-- stays there, whoever has it now.
+local function holds_jobs(key)
+  for _, jid in ipairs(try('zrange', key, 0, -1)) do
+    local job = try('hmget', job_key(jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      return true
+    end
+  end
+  return false
+end
+
+try('zrem', prefix .. 'workers', worker)
+if not holds_jobs(worker_key(worker)) then
+  call('del', worker_key(worker))
+end
+try('srem', prefix .. 'x:idle', worker)
+for i = 5, #ARGV do
+  try('zrem', prefix .. 'x:idle:' .. ARGV[i], worker)
+end
+if claim ~= '' then
+  call('del', prefix .. 'x:due:' .. claim)
+end
+for i = 5, #ARGV do
+  wake(ARGV[i])
+end
+if relays == '1' then
+  wake_any()
+end
