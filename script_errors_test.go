@@ -46,6 +46,8 @@ var refusals = []refusal{
 	{"complete|running|w1|q|{}|delay|1", `Complete(): "delay" and "depends" need a "next"`, nil},
 	{"complete|running|w1|q|{}|next|q|delay|nan", `Complete(): Arg "delay" missing or not a number: nan`, nil},
 	{"complete|running|w1|q|{}|next|q|depends|x", `Complete(): Arg "depends" missing or not JSON`, nil},
+	{`complete|running|w1|q|{}|next|q|depends|["x-dependents"]`, `Complete(): Arg "depends" names no job: x-dependents`, nil},
+	{"complete|nowhere|w1|q|{}", `Complete(): Job nowhere is running in another queue: false`, qless.ErrWrongQueue},
 	{"complete|unknown|w1|q|{}", `Complete(): Job unknown does not exist`, qless.ErrNotFound},
 	{"complete|waiting|w1|q|{}", `Complete(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"complete|theirs|w1|q|{}", `Complete(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
@@ -59,13 +61,16 @@ var refusals = []refusal{
 	{"depends|child", `Depends(): Arg "command" missing`, nil},
 	{"depends|child|over|parent", `Depends(): Arg "command" must be "on" or "off"`, nil},
 	{"depends|unknown|on|parent", `Depends(): Job unknown does not exist`, qless.ErrNotFound},
+	{"depends|child|on|x-history", `Depends(): Arg "depends" names no job: x-history`, nil},
 	{"depends|waiting|on|parent", `Depends(): Job waiting is not in the depends state: waiting`, qless.ErrNotDepending},
 
+	{"depart", `Depart(): Arg "worker" missing`, nil},
 	{"fail", `Job(): Arg "jid" missing`, nil},
 	{"fail|running", `Fail(): Arg "worker" missing`, nil},
 	{"fail|running|w1", `Fail(): Arg "group" missing`, nil},
 	{"fail|running|w1|g", `Fail(): Arg "message" missing`, nil},
 	{"fail|running|w1|g|m|{", `Fail(): Arg "data" missing or not JSON`, nil},
+	{"fail|nowhere|w1|g|m", `Fail(): Job nowhere is in no queue`, nil},
 	{"fail|unknown|w1|g|m", `Fail(): Job unknown does not exist`, qless.ErrNotFound},
 	{"fail|waiting|w1|g|m", `Fail(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"fail|theirs|w1|g|m", `Fail(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
@@ -78,6 +83,7 @@ var refusals = []refusal{
 	{"heartbeat", `Job(): Arg "jid" missing`, nil},
 	{"heartbeat|running", `Heartbeat(): Arg "worker" missing`, nil},
 	{"heartbeat|running|w1|{", `Heartbeat(): Arg "data" missing or not JSON`, nil},
+	{"heartbeat|nowhere|w1", `Heartbeat(): Job nowhere is in no queue`, nil},
 	{"heartbeat|unknown|w1", `Heartbeat(): Job unknown does not exist`, qless.ErrNotFound},
 	{"heartbeat|waiting|w1", `Heartbeat(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"heartbeat|theirs|w1", `Heartbeat(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
@@ -118,6 +124,7 @@ var refusals = []refusal{
 	{"put|w1|q|j|K|{}|0|tags|5", `Put(): Arg "tags" is not a JSON array`, nil},
 	{"put|w1|q|j|K|{}|0|tags|[{}]", `Put(): Arg "tags" is not a JSON array of strings`, nil},
 	{"put|w1|q|j|K|{}|0|depends|x", `Put(): Arg "depends" missing or not JSON`, nil},
+	{`put|w1|q|j|K|{}|0|depends|["x-dependencies"]`, `Put(): Arg "depends" names no job: x-dependencies`, nil},
 	{"put.many|w1||j|K|{}|0|0", `Queue(): Arg "queue" missing`, nil},
 	{"put.many|w1|q|j|K|{}|0", `Put(): Arg "n" missing or not a number: nil`, nil},
 	{"put.many|w1|q|j|K|{}|0|-1", `Put(): Arg "n" is negative: -1`, nil},
@@ -161,6 +168,8 @@ var refusals = []refusal{
 	{"retry|running", `Retry(): Arg "queue" missing`, nil},
 	{"retry|running|q", `Retry(): Arg "worker" missing`, nil},
 	{"retry|running|q|w1|soon", `Retry(): Arg "delay" missing or not a number: soon`, nil},
+	{"retry|running|other|w1|0|||here|", `Retry(): Job running is running in another queue: q`, qless.ErrWrongQueue},
+	{"retry|running|q|w1|0|||here|1", `Retry(): Job running has been handed out to another worker: w1, at `, qless.ErrLockLost},
 	{"retry|unknown|q|w1", `Retry(): Job unknown does not exist`, qless.ErrNotFound},
 	{"retry|waiting|q|w1", `Retry(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"retry|theirs|q|w1", `Retry(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
@@ -177,6 +186,7 @@ var refusals = []refusal{
 	{"tag|top|0|1.5", `Tag(): Arg "count" is not a whole number: 1.5`, nil},
 	{"tag|top|0|1e400", `Tag(): Arg "count" missing or not a number: 1e400`, nil},
 	{"timeout|running|unknown", `Timeout(): Job unknown does not exist`, qless.ErrNotFound},
+	{"timeout|running|nowhere", `Timeout(): Job nowhere is in no queue`, nil},
 	{"timeout|running|waiting", `Timeout(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"track|track", `Track(): Arg "jid" missing`, nil},
 	{"track|track|unknown", `Track(): Job unknown does not exist`, qless.ErrNotFound},
@@ -198,6 +208,7 @@ var refusals = []refusal{
 	{"finish|w1|complete|running|q|{}|4|next|q", `Finish(): Odd number of additional args`, nil},
 	{"finish|w1|complete|running|q||4|next|q|delay|x", `Finish(): Arg "delay" missing or not a number: x`, nil},
 	{"finish|w1|complete|running|q||4|next|q|depends|x", `Finish(): Arg "depends" missing or not JSON`, nil},
+	{`finish|w1|complete|running|q||4|next|q|depends|["x-history"]`, `Finish(): Arg "depends" names no job: x-history`, nil},
 	{"finish|w1|fail|running|q||0", `Finish(): Arg "group" missing`, nil},
 	{"finish|w1|end|running|q||0", `Finish(): Unknown action "end"`, nil},
 	{"renew", `Renew(): Arg "worker" missing`, nil},
@@ -222,6 +233,9 @@ func stage(t *testing.T) *env {
 	e.put("q", qless.JID("theirs"))
 	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
+	e.put("q", qless.JID("nowhere"))
+	e.pop("q")
+	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:nowhere", "queue").Err())
 	e.put("q", qless.JID("waiting"))
 	e.put("q", qless.JID("parent"))
 	e.put("q", qless.JID("child"), qless.DependsOn("parent"))

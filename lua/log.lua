@@ -48,6 +48,9 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
-call('llen', job_key(jid) .. '-history')
+local list, text = job_key(jid) .. '-history', entry(now, message, data)
+call('llen', list) -- fails before anything is written, or not at all
 adopt_history(jid, job[2])
-record(job_key(jid), entry(now, message, data))
+if type(record(job_key(jid), text)) == 'table' then
+  call('rpush', list, text) -- the same error, for the caller
+end

@@ -15,6 +15,7 @@ local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
 
+must_publish()
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'

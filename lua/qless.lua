@@ -111,6 +111,11 @@ end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
   return finite(try('publish', prefix .. channel, message), 0)
 end
@@ -173,12 +178,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -407,11 +412,6 @@ local function names_of(text)
   end
   return found
 end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
@@ -627,7 +627,6 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  must_publish()
   call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
@@ -696,6 +695,7 @@ end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
+must_publish()
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
@@ -1166,12 +1166,12 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -1555,12 +1555,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -1717,7 +1717,10 @@ end
   local dependents, stuck = job_key(jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
     local dependencies = job_key(other) .. '-dependencies'
-    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
       call('sadd', dependencies, jid)
       stuck[#stuck + 1] = other
     end
@@ -2277,12 +2280,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -2646,12 +2649,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -3630,12 +3633,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -3792,7 +3795,10 @@ end
   local dependents, stuck = job_key(jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
     local dependencies = job_key(other) .. '-dependencies'
-    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
       call('sadd', dependencies, jid)
       stuck[#stuck + 1] = other
     end
@@ -4495,12 +4501,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -4985,12 +4991,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -5029,9 +5035,12 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
-call('llen', job_key(jid) .. '-history')
+local list, text = job_key(jid) .. '-history', entry(now, message, data)
+call('llen', list) -- fails before anything is written, or not at all
 adopt_history(jid, job[2])
-record(job_key(jid), entry(now, message, data))
+if type(record(job_key(jid), text)) == 'table' then
+  call('rpush', list, text) -- the same error, for the caller
+end
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -5110,12 +5119,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -5356,12 +5365,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -6155,12 +6164,12 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -7745,12 +7754,12 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -8030,6 +8039,11 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local function publish(channel, message)
   return finite(try('publish', prefix .. channel, message), 0)
 end
@@ -8092,12 +8106,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -8254,11 +8268,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
 end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
@@ -8475,7 +8484,6 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  must_publish()
   call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
@@ -8557,6 +8565,7 @@ elseif order ~= 'ordered' and order ~= 'round-robin' then
   reject('Reserve', 'Unknown order "' .. tostring(order) .. '"')
 end
 local idle = prefix .. 'x:idle'
+must_publish()
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
 local PASSED = 100
@@ -8769,7 +8778,7 @@ local function claim_due(queue, due)
   if type(held) == 'string' then
     local until_then, holder = string.match(held, '^(%S+) (.*)$')
     local at = tonumber(until_then)
-    if holder ~= worker and at > now and at <= due then
+    if at and holder ~= worker and at > now and at <= due then
       return false
     end
   end
@@ -9276,12 +9285,12 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -9853,12 +9862,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -10014,12 +10023,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then
@@ -10278,12 +10287,12 @@ end
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 local function adopt_history(jid, text)
   if text then

@@ -45,6 +45,7 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
+must_publish()
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
 -- What is left when the worker has all that it wanted is for others that are idle.
@@ -247,7 +248,7 @@ local function claim_due(queue, due)
   if type(held) == 'string' then
     local until_then, holder = string.match(held, '^(%S+) (.*)$')
     local at = tonumber(until_then)
-    if holder ~= worker and at > now and at <= due then
+    if at and holder ~= worker and at > now and at <= due then
       return false
     end
   end

@@ -92,7 +92,10 @@ local function release_dependents(jid) -- cold
   local dependents, stuck = job_key(jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
     local dependencies = job_key(other) .. '-dependencies'
-    if try('srem', dependencies, jid) == 1 and call('scard', dependencies) == 0 and free(other, true) then
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
       call('sadd', dependencies, jid)
       stuck[#stuck + 1] = other
     end

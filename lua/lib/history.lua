@@ -62,12 +62,12 @@ local function move_history(jid, text) -- cold
   if not may_write(key) then
     return
   end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-  call('hdel', job_key(jid), 'history')
 end
 
 -- The same for the field as it was read, false when there is none.

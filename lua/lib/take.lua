@@ -36,7 +36,6 @@ end
 
 -- Deals with what is due in a queue, as far as it is wanted; the lost jobs to be handed out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
-  must_publish()
   call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)

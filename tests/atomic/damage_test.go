@@ -1,0 +1,262 @@
+package atomic
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// commands are calls that write, each on the scene.
+var commands = []string{
+	"put|30|w1|a|new|K|{}|0",
+	"put|30|w1|a|new|K|{}|10|priority|3|tags|[\"red\", \"green\"]",
+	"put|30|w1|a|new|K|{}|10|depends|[\"waiting\", \"parent\"]",
+	"put|30|w1|new queue|new|K|{}|0",
+	"put|30|w3|b|parent|K|{}|0|tags|[\"blue\"]",
+	"put|30|w1|b|waits for two|K|{}|0|depends|[\"other parent\", \"waiting\"]",
+	"put|30|w1|b|failed|K|{}|0",
+	"put|30|w1|b|complete|K|{}|0|tags|[]",
+	"requeue|30|w1|a|waiting|K|{}|0",
+	"put.many|30|w1|a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
+		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
+	"schedule|30|s|1700000020|w1|a|new|K|{}|0",
+	"pop|30|a|w3|1",
+	"pop|200|a|w3|10",
+	"pop|300|b|w3|10",
+	"reserve|30|w3|1|ordered|0|10||a",
+	"reserve|200|w3|10|ordered|0|10||a|b",
+	"reserve|200|w3|10|round-robin|0|10||b|a",
+	"peek|200|a|10",
+	"jobs|200|scheduled|a",
+	"queues|200|a",
+	"complete|30|parent|w1|a|{\"a\":1}",
+	"complete|30|in b|w1|b|{}",
+	"complete|30|parent|w1|a|{}|next|b",
+	"complete|30|parent|w1|a|{}|next|b|delay|10|depends|[\"waiting\", \"in b\"]",
+	"fail|30|parent|w1|group|message|{\"a\":1}",
+	"retry|30|parent|a|w1|0|group|message",
+	"retry|30|lost once too often|a|w2|10",
+	"heartbeat|30|parent|w1|{\"a\":1}",
+	"renew|30|w1|parent|in b|other parent",
+	"finish|30|w1|complete|parent|a||0|complete|in b|b|{\"a\":1}|0|fail|other parent|a||2|g|m",
+	"finish|30|w1|retry|parent|a||3|0|g|m|release|in b|b||1|10" +
+		"|complete|other parent|a||4|next|b|depends|[\"waiting\"]",
+	"finish|30|w1|complete|parent|a||2|next|b|complete|other parent|a||4|next|b|delay|5|retry|in b|b||1|5",
+	"cancel|30|parent|child|grandchild|waits for two",
+	"cancel|30|failed|waiting|later",
+	"timeout|30|parent|in b",
+	"unfail|30|b|group|5",
+	"unfail|30|unseen|group|5",
+	"depends|30|grandchild|on|waiting|in b",
+	"depends|30|waits for two|off|parent",
+	"depends|30|waits for two|off|all",
+	"depends|30|child|off|parent",
+	"priority|30|waiting|7",
+	"tag|30|add|waiting|green|blue",
+	"tag|30|remove|failed|red|blue",
+	"track|30|track|child",
+	"track|30|untrack|parent",
+	"log|30|waiting|text",
+	"recur|30|a|new|K|{}|interval|60|0",
+	"recur|30|b|r|K|{}|interval|30|0",
+	"recur.update|30|r|queue|b|interval|30",
+	"recur.tag|30|r|red",
+	"unrecur|30|r",
+	"pause|30|a|b",
+	"unpause|30|a|b",
+	"config.set|30|heartbeat|5",
+	"config.unset|30|grace-period",
+	"queue.forget|30|a|b",
+	"worker.deregister|30|w1|w2",
+	"depart|30|w1||0|a|b",
+	"wake|30|a|b",
+}
+
+// A damage is done to a key that is there, or would be.
+type damage struct {
+	key   string
+	field string // empty when the key holds a string in place of what it should
+}
+
+func (d damage) String() string {
+	if d.field == "" {
+		return d.key + " is a string"
+	}
+	return d.key + " has no field " + d.field
+}
+
+func (d damage) do(t *testing.T, b *bench) {
+	t.Helper()
+	if d.field != "" {
+		require.NoError(t, b.rdb.HDel(t.Context(), d.key, d.field).Err())
+		return
+	}
+	require.NoError(t, b.rdb.Set(t.Context(), d.key, "damaged", 0).Err())
+}
+
+// damages returns one of each kind for each key of a keyspace that a command can meet.
+func damages(keys []storedKey) []damage {
+	var all []damage
+	for _, key := range keys {
+		all = append(all, damage{key: key.name})
+		if _, relation := ownerOf(key.name); strings.HasPrefix(key.name, "ql:j:") && relation == "" {
+			for i := 0; i < len(key.values); i += 2 {
+				all = append(all, damage{key.name, key.values[i]})
+			}
+		}
+	}
+	return all
+}
+
+// A trial is one command on a damaged scene, beside the same command on the whole one.
+type trial struct {
+	line          string
+	damage        damage
+	before, after facts // the damaged scene, around the command
+	whole         facts // after the command on the whole scene
+	refused       map[string]bool
+}
+
+func TestCommandsAreDoneAsAWholeOrNotAtAll(t *testing.T) {
+	b := newBench(t)
+	for _, line := range commands {
+		t.Run(line, func(t *testing.T) {
+			b.restore(t)
+			scene := b.keys(t)
+			_, err := b.run(t.Context(), line)
+			require.NoError(t, err)
+			whole := b.keys(t)
+			require.NotEmpty(t, jidsOf(scene))
+			for _, d := range damages(union(scene, whole)) {
+				b.try(t, line, d, whole)
+			}
+		})
+	}
+}
+
+// union returns the keys of one keyspace and those that are only in another.
+func union(some, more []storedKey) []storedKey {
+	known := map[string]bool{}
+	for _, key := range some {
+		known[key.name] = true
+	}
+	return slices.Concat(some, slices.DeleteFunc(slices.Clone(more), func(k storedKey) bool { return known[k.name] }))
+}
+
+// try runs a command on a damaged scene and checks what it has done.
+func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey) {
+	t.Helper()
+	b.restore(t)
+	d.do(t, b)
+	before := b.keys(t)
+	reply, err := b.run(t.Context(), line)
+	after := b.keys(t)
+	if err != nil {
+		require.Equal(t, before, after, "%s: refused (%v), but not as it was", d, err)
+		return
+	}
+	jids := jidsOf(before, after, whole)
+	hidden := ""
+	if d.field == "" {
+		hidden = d.key
+	}
+	trial{
+		line: line, damage: d, refused: refusedBy(line, reply),
+		before: factsOf(before, jids, hidden), after: factsOf(after, jids, hidden),
+		whole: factsOf(whole, jids, hidden),
+	}.check(t)
+}
+
+// refusedBy returns the jobs of a batch that the reply says could not be dealt with.
+func refusedBy(line string, reply any) map[string]bool {
+	refused := map[string]bool{}
+	answers, ok := reply.([]any)
+	words := strings.Split(line, "|")
+	if !ok || words[0] != "finish" && words[0] != "renew" {
+		return refused
+	}
+	at := 3
+	for _, answer := range answers {
+		jid := words[at]
+		if words[0] == "finish" {
+			jid = words[at+1]
+		}
+		refused[jid] = strings.HasPrefix(answer.(string), "!")
+		if words[0] == "finish" {
+			at += 5 + int(words[at+4][0]-'0')
+		} else {
+			at++
+		}
+	}
+	return refused
+}
+
+// check requires that each job, and all that is about no job, is as before the command or as the
+// command leaves it when nothing is damaged.
+func (tr trial) check(t *testing.T) {
+	t.Helper()
+	for _, about := range slices.Sorted(maps.Keys(joined(tr.before, tr.after, tr.whole))) {
+		jid, isJob := strings.CutPrefix(about, "job ")
+		switch after := tr.after[about]; {
+		case tr.excused(about):
+		case maps.Equal(after, tr.whole[about]) && !tr.refused[jid]:
+		case maps.Equal(after, tr.before[about]) && (!isJob || !tr.mustBeDone(jid)):
+		default:
+			t.Errorf("%s:\n  %s is neither as before:\n    %s\n  nor as it should be:\n    %s", tr.damage, about,
+				difference(tr.before[about], after), difference(tr.whole[about], after))
+		}
+	}
+}
+
+// excused reports whether the damage itself accounts for any difference.
+func (tr trial) excused(about string) bool {
+	owner, relation := ownerOf(tr.damage.key)
+	isHash := owner != "" && relation == ""
+	switch {
+	case strings.HasPrefix(about, "key ql:x:"): // who waits for what is found out again
+		return true
+	case strings.HasPrefix(about, "key ql:"): // what is counted follows from what is done
+		return isHash || len(tr.refused) > 0 || strings.HasPrefix(tr.damage.key, "ql:t:")
+	case !isHash:
+		return tr.damage.key == "ql:config"
+	case about == "job "+owner:
+		return true
+	case strings.HasPrefix(owner, "r-"): // a taken number: the children have others
+		return strings.HasPrefix(about, "job r")
+	case tr.damage.field == "state": // for those who depend on it, it is no job
+		return strings.Contains(tr.line, `"`+owner+`"`) || strings.Contains(tr.line, "|on|")
+	}
+	return tr.poppedInstead(about)
+}
+
+// poppedInstead reports whether a job was popped as a whole, in place of one that is damaged.
+func (tr trial) poppedInstead(about string) bool {
+	pops := strings.HasPrefix(tr.line, "pop|") || strings.HasPrefix(tr.line, "reserve|")
+	jid, _ := strings.CutPrefix(about, "job ")
+	after := tr.after[about]
+	queue := after["ql:j:"+jid+" queue"]
+	lock := after["ql:q:"+queue+"-locks "+jid]
+	return pops && after["ql:j:"+jid+" state"] == "running" && lock != "" &&
+		lock == after["ql:j:"+jid+" expires"] && lock == after["ql:w:w3:jobs "+jid] &&
+		after["ql:q:"+queue+"-work "+jid] == ""
+}
+
+// mustBeDone reports whether the command named a job and did not say that it could not deal with
+// it: then it has.
+func (tr trial) mustBeDone(jid string) bool {
+	refused, named := tr.refused[jid]
+	return named && !refused
+}
+
+func joined(all ...facts) map[string]bool {
+	abouts := map[string]bool{}
+	for _, some := range all {
+		for about := range some {
+			abouts[about] = true
+		}
+	}
+	return abouts
+}

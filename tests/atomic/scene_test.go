@@ -1,0 +1,137 @@
+package atomic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/luasrc"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// start is when the scene begins, in seconds.
+const start = 1_700_000_000
+
+// A bench is a server with a scene on it that can be set up again at once.
+type bench struct {
+	rdb     *redis.Client
+	scripts map[string]*redis.Script
+	saved   []any // the keys of the scene, and what they hold
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{rdb: redistest.Start(t).Client(t), scripts: map[string]*redis.Script{}}
+	for _, line := range scene {
+		_, err := b.run(t.Context(), line)
+		require.NoError(t, err, line)
+	}
+	b.saved = b.save(t)
+	return b
+}
+
+// scene has jobs in every state, in two queues, of two workers: each line is a command, the time
+// after the start, and arguments.
+var scene = []string{
+	"config.set|0|grace-period|10",
+	"config.set|0|b-max-concurrency|5",
+	"put|1|w1|a|parent|K|{}|0|priority|1|tags|[\"red\"]",
+	"put|1|w1|a|other parent|K|{}|0",
+	"pop|2|a|w1|2",
+	"put|3|w1|a|child|K|{}|0|depends|[\"parent\"]",
+	"put|3|w1|b|grandchild|K|{}|0|tags|[\"red\"]|depends|[\"child\"]",
+	"put|3|w1|b|waits for two|K|{}|0|depends|[\"parent\", \"other parent\"]",
+	"put|4|w1|b|stale|K|{}|0|tags|[\"blue\"]",
+	"pop|5|b|w2|1",
+	"timeout|6|stale",
+	"put|7|w1|b|in b|K|{}|0",
+	"pop|8|b|w1|2",
+	"put|9|w1|a|failed|K|{}|0|tags|[\"red\", \"blue\"]",
+	"pop|10|a|w1|1",
+	"fail|11|failed|w1|group|message",
+	"put|12|w1|a|failed too|K|{}|0",
+	"pop|13|a|w1|1",
+	"fail|14|failed too|w1|group|message",
+	"put|15|w1|a|complete|K|{}|0|tags|[\"red\"]",
+	"pop|16|a|w1|1",
+	"complete|17|complete|w1|a|{}",
+	"put|18|w1|a|lost|K|{}|0",
+	"put|18|w1|a|lost once too often|K|{}|0|retries|0",
+	"pop|19|a|w2|2",
+	"heartbeat|20|lost|w2",
+	"put|21|w1|a|waiting|K|{}|0|priority|2|tags|[\"red\"]",
+	"put|22|w1|a|waiting too|K|{}|0",
+	"put|23|w1|a|later|K|{}|5000",
+	"put|23|w1|b|later in b|K|{}|5000",
+	"put|23|w1|a|soon|K|{}|100",
+	"recur|24|a|r|K|{}|interval|60|20|tags|[\"blue\"]",
+	"recur|24|b|r in b|K|{}|interval|60|9000",
+	"track|25|track|parent",
+	"track|25|track|waiting",
+}
+
+// run runs a line: a command, the seconds after the start, and its arguments.
+func (b *bench) run(ctx context.Context, line string) (any, error) {
+	words := strings.Split(line, "|")
+	seconds, err := strconv.Atoi(words[1])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", line, err)
+	}
+	args := []any{strconv.Itoa(start + seconds)}
+	for _, word := range words[2:] {
+		args = append(args, word)
+	}
+	reply, err := b.script(words[0]).Run(ctx, b.rdb, []string{"ql:"}, args...).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return reply, err
+}
+
+// script returns the script of a command.
+func (b *bench) script(command string) *redis.Script {
+	if b.scripts[command] == nil {
+		text, err := luasrc.Flatten(os.DirFS("../../lua"), command)
+		if err != nil {
+			panic(err)
+		}
+		b.scripts[command] = redis.NewScript(text)
+	}
+	return b.scripts[command]
+}
+
+const saveScript = `
+local all = {}
+for _, key in ipairs(redis.call('keys', '*')) do
+  all[#all + 1] = key
+  all[#all + 1] = redis.call('dump', key)
+end
+return all`
+
+const restoreScript = `
+redis.call('flushdb')
+for i = 1, #ARGV, 2 do
+  redis.call('restore', ARGV[i], 0, ARGV[i + 1])
+end`
+
+func (b *bench) save(t *testing.T) []any {
+	t.Helper()
+	saved, err := b.rdb.Eval(t.Context(), saveScript, nil).Slice()
+	require.NoError(t, err)
+	require.Greater(t, len(saved), 60)
+	return saved
+}
+
+// restore sets the scene up again.
+func (b *bench) restore(t *testing.T) {
+	t.Helper()
+	err := b.rdb.Eval(t.Context(), restoreScript, nil, b.saved...).Err()
+	require.ErrorIs(t, err, redis.Nil)
+}
