@@ -1,0 +1,164 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // connections that are cut are part of the tests
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+const (
+	// poll is how long a worker sleeps when nothing wakes it: far longer than patience.
+	poll = 10 * time.Minute
+
+	// patience turns a wake-up that never comes into a failure. A healthy one takes milliseconds.
+	patience = 30 * time.Second
+)
+
+// An env is a namespace with a client, and what its workers have run.
+type env struct {
+	*qless.Client
+	t      *testing.T
+	server *redistest.Server
+	rdb    *redis.Client
+	ran    chan string
+}
+
+// newEnv makes an env on a server that all scenarios of a test share, in a namespace of its own.
+func newEnv(t *testing.T, server *redistest.Server, namespace string) *env {
+	t.Helper()
+	e := &env{t: t, server: server, rdb: server.Client(t), ran: make(chan string, 100)}
+	e.Client = e.client(namespace)
+	return e
+}
+
+// client makes a client of the env's namespace, with connections of its own.
+func (e *env) client(namespace string) *qless.Client {
+	e.t.Helper()
+	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
+		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	require.NoError(e.t, err)
+	return client
+}
+
+// worker starts a worker that notes what it runs, and waits until it is idle. It is stopped with
+// the test.
+func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
+	e.t.Helper()
+	return e.workerThat(config, func(context.Context) {})
+}
+
+// workerThat starts a worker that does something with each job after it has noted it.
+func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)) *qless.Worker {
+	e.t.Helper()
+	config.PollInterval = poll
+	w := qless.NewWorker(e.client(e.Namespace()), config)
+	w.HandleFunc("*", func(ctx context.Context, job *qless.Job) error {
+		e.ran <- job.JID
+		do(ctx)
+		return nil
+	})
+	require.NoError(e.t, w.Start(context.Background()))
+	e.t.Cleanup(func() { require.NoError(e.t, w.Stop(context.Background())) })
+	e.idle(w)
+	return w
+}
+
+// idle waits until a worker sleeps: the server counts it among the idle ones, and it hears.
+func (e *env) idle(w *qless.Worker) {
+	e.t.Helper()
+	until(e.t, "the worker is idle", func() bool {
+		idle, err := e.rdb.SIsMember(e.t.Context(), e.Namespace()+"x:idle", w.Name()).Result()
+		require.NoError(e.t, err)
+		heard, err := e.rdb.PubSubNumSub(e.t.Context(), e.Namespace()+"x:wake:"+w.Name()).Result()
+		require.NoError(e.t, err)
+		return idle && heard[e.Namespace()+"x:wake:"+w.Name()] == 1
+	})
+}
+
+// runs waits until a worker has run a job.
+func (e *env) runs(jid string) {
+	e.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		select {
+		case got := <-e.ran:
+			if got == jid {
+				return
+			}
+		case <-deadline.C:
+			job, err := e.Job(e.t.Context(), jid)
+			e.t.Fatalf("%s was not run: %+v, %v", jid, job, err)
+		}
+	}
+}
+
+// put puts a job.
+func (e *env) put(queue, jid string, options ...qless.PutOption) {
+	e.t.Helper()
+	_, err := e.Queue(queue).Put(e.t.Context(), "K", nil, append(options, qless.JID(jid))...)
+	require.NoError(e.t, err)
+}
+
+// pop locks a job for the env's own client, which is no worker.
+func (e *env) pop(queue, jid string) *qless.Job {
+	e.t.Helper()
+	jobs, err := e.Queue(queue).Pop(e.t.Context(), 1)
+	require.NoError(e.t, err)
+	require.Len(e.t, jobs, 1)
+	require.Equal(e.t, jid, jobs[0].JID)
+	return jobs[0]
+}
+
+// set changes a setting.
+func (e *env) set(option string, value any) {
+	e.t.Helper()
+	require.NoError(e.t, e.Config().Set(e.t.Context(), option, value))
+}
+
+// until waits for a condition, by looking again and again.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, patience, time.Millisecond, what)
+}
+
+// foreignPut does what the script of another client does, which wakes nobody.
+func (e *env) foreignPut(queue, jid string) {
+	e.t.Helper()
+	e.silentPut(queue, jid)
+	told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
+	require.NoError(e.t, e.rdb.Publish(e.t.Context(), e.Namespace()+"log", told).Err())
+}
+
+// silentPut makes a job ready that nobody hears of.
+func (e *env) silentPut(queue, jid string) {
+	e.t.Helper()
+	ns, ctx := e.Namespace(), e.t.Context()
+	pipe := e.rdb.TxPipeline()
+	pipe.HSet(ctx, ns+"j:"+jid, "jid", jid, "klass", "K", "data", "{}", "priority", "0", "tags", "[]",
+		"state", "waiting", "worker", "", "expires", "0", "queue", queue, "retries", "5", "remaining", "5",
+		"time", "0")
+	pipe.ZAdd(ctx, ns+"q:"+queue+"-work", redis.Z{Member: jid})
+	pipe.ZAdd(ctx, ns+"queues", redis.Z{Member: queue})
+	_, err := pipe.Exec(ctx)
+	require.NoError(e.t, err)
+}

@@ -1,0 +1,122 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// busyUntil returns what keeps a handler busy until the test ends.
+func busyUntil(t *testing.T) func(ctx context.Context) {
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	return func(ctx context.Context) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// A worker waits for what falls due in one queue, then for something sooner in another, and is
+// busy with that: what it waited for first is for the other worker.
+func TestABusyWorkerLeavesWhatItWaitedForToOthers(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	one := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
+	e.workerThat(one, busyUntil(t))
+	e.put("q1", "later", qless.Delay(4*time.Second))
+	until(t, "it waits for the first queue", func() bool { return e.claims("q1") })
+	e.put("q2", "sooner", qless.Delay(2*time.Second))
+	until(t, "it waits for the second queue", func() bool { return e.claims("q2") })
+	e.worker(qless.WorkerConfig{Queues: []string{"q1"}})
+	e.runs("sooner")
+	e.runs("later")
+}
+
+// claims reports whether a worker waits for what falls due in a queue.
+func (e *env) claims(queue string) bool {
+	e.t.Helper()
+	count, err := e.rdb.Exists(e.t.Context(), e.Namespace()+"x:due:"+queue).Result()
+	require.NoError(e.t, err)
+	return count == 1
+}
+
+// A worker that has all that it wanted passes the jobs of each queue on, not those of the first
+// one alone, for which there may be nobody.
+func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
+	e.workerThat(both, busyUntil(t))
+	e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
+	e.silentPut("q1", "first")
+	e.silentPut("q2", "of the second queue")
+	e.put("q1", "second")
+	e.runs("of the second queue")
+}
+
+// Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
+// finds the one that is alive.
+func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	const killed = 100_000
+	for from := 0; from < killed; from += 10_000 {
+		pipe := e.rdb.Pipeline()
+		for i := range 10_000 {
+			name := fmt.Sprint("killed-", from+i)
+			pipe.SAdd(t.Context(), "ql:x:idle", name)
+			pipe.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Score: float64(time.Now().Unix() - 3600), Member: name})
+		}
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+	e.worker(qless.WorkerConfig{Queues: []string{"q"}})
+	e.put("q", "j")
+	e.runs("j")
+	left, err := e.rdb.ZCard(t.Context(), "ql:x:idle:q").Result()
+	require.NoError(t, err)
+	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
+}
+
+// Those who have been idle for more than a day without a word are dropped.
+func TestOldIdleWorkersAreDropped(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	ctx := t.Context()
+	require.NoError(t, e.rdb.SAdd(ctx, "ql:x:idle", "old").Err())
+	old := redis.Z{Score: float64(time.Now().Unix() - 2*86400), Member: "old"}
+	require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:idle:q", old).Err())
+	w := e.worker(qless.WorkerConfig{Queues: []string{"q"}})
+	names, err := e.rdb.SMembers(ctx, "ql:x:idle").Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{w.Name()}, names)
+	names, err = e.rdb.ZRange(ctx, "ql:x:idle:q", 0, -1).Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{w.Name()}, names)
+}
+
+// A worker that departs leaves no key of its own, even if one of its jobs was timed out: that stays
+// among the worker's for clients of other languages.
+func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	w := e.workerThat(qless.WorkerConfig{Queues: []string{"q"}, ShutdownTimeout: time.Millisecond}, busyUntil(t))
+	e.put("q", "j")
+	e.runs("j")
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	require.NoError(t, e.Timeout(t.Context(), "j"))
+	held, err := e.Worker(t.Context(), w.Name())
+	require.NoError(t, err)
+	require.Empty(t, append(held.Jobs, held.Stalled...), "nobody holds it")
+	require.NoError(t, w.Stop(t.Context()))
+	keys, err := e.rdb.Keys(t.Context(), "*"+w.Name()+"*").Result()
+	require.NoError(t, err)
+	require.Empty(t, keys)
+	idle, err := e.rdb.Keys(t.Context(), "ql:x:idle*").Result()
+	require.NoError(t, err)
+	require.Empty(t, idle)
+}

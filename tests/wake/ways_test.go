@@ -1,0 +1,195 @@
+package wake
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redistest"
+)
+
+// A way is something that makes the job j of the queue q ready.
+type way struct {
+	name string
+	set  func(e *env) // before there are workers; nil for nothing
+	do   func(e *env) // while they are idle
+}
+
+func must(e *env, err error) {
+	e.t.Helper()
+	require.NoError(e.t, err)
+}
+
+// held is set up by a job that the env's client has popped, and kept until the way needs it.
+type held struct{ job *qless.Job }
+
+// hold puts a job and pops it.
+func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) {
+	return func(e *env) {
+		e.put(queue, jid, options...)
+		h.job = e.pop(queue, jid)
+	}
+}
+
+// full makes q run all that it may: the job "first", and leaves j waiting.
+func (h *held) full(e *env) {
+	e.set("q-max-concurrency", 1)
+	h.hold("q", "first")(e)
+	e.put("q", "j")
+}
+
+func ways() []way {
+	const soon = 300 * time.Millisecond
+	var h held
+	return []way{
+		{"put", nil, func(e *env) { e.put("q", "j") }},
+		{"put with a delay", nil, func(e *env) { e.put("q", "j", qless.Delay(soon)) }},
+		{"put of many", nil, func(e *env) {
+			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.NewJob{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
+			must(e, err)
+		}},
+		{"put by another script", nil, func(e *env) { e.foreignPut("q", "j") }},
+		{"move", func(e *env) { e.put("p", "j") }, func(e *env) {
+			job, err := e.Job(e.t.Context(), "j")
+			must(e, err)
+			must(e, job.Move(e.t.Context(), "q"))
+		}},
+		{"a move that frees a slot", h.full, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
+		{"complete into the queue", h.hold("p", "j"), func(e *env) {
+			must(e, h.job.Complete(e.t.Context(), qless.NextQueue("q")))
+		}},
+		{"complete into the queue with a delay", h.hold("p", "j"), func(e *env) {
+			must(e, h.job.Complete(e.t.Context(), qless.NextQueue("q"), qless.Delay(soon)))
+		}},
+		{"complete that frees a slot", h.full, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"complete of a dependency", func(e *env) {
+			h.hold("p", "parent")(e)
+			e.put("q", "j", qless.DependsOn("parent"))
+		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"complete of a dependency of a job with a delay", func(e *env) {
+			h.hold("p", "parent")(e)
+			e.put("q", "j", qless.DependsOn("parent"), qless.Delay(5*time.Second))
+		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.t.Context(), "g", "m")) }},
+		{"retry", h.hold("q", "j"), func(e *env) { must(e, h.job.Retry(e.t.Context())) }},
+		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Retry(e.t.Context(), qless.Delay(soon))) }},
+		{"retry that frees a slot", h.full, func(e *env) { must(e, h.job.Retry(e.t.Context(), qless.Delay(time.Hour))) }},
+		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
+		{"timeout", h.hold("q", "j"), func(e *env) { must(e, e.Timeout(e.t.Context(), "j")) }},
+		{"the end of a lock", func(e *env) {
+			e.set(qless.ConfigGracePeriod, 0)
+			e.set("q-heartbeat", 5)
+			h.hold("q", "j")(e)
+		}, func(*env) {}},
+		{"the end of a lock and of its grace period", func(e *env) {
+			e.set(qless.ConfigGracePeriod, 1)
+			e.set("q-heartbeat", 5)
+			h.hold("q", "j")(e)
+		}, func(*env) {}},
+		{"unfail", func(e *env) {
+			h.hold("p", "j")(e)
+			must(e, h.job.Fail(e.t.Context(), "g", "m"))
+		}, func(e *env) {
+			_, err := e.Queue("q").Unfail(e.t.Context(), "g", 1)
+			must(e, err)
+		}},
+		{"unpause", func(e *env) {
+			must(e, e.Queue("q").Pause(e.t.Context()))
+			e.put("q", "j")
+		}, func(e *env) { must(e, e.Queue("q").Unpause(e.t.Context())) }},
+		{"the end of one dependency", dependent, func(e *env) {
+			must(e, e.job("j").Undepend(e.t.Context(), "parent"))
+		}},
+		{"the end of all dependencies", dependent, func(e *env) { must(e, e.job("j").UndependAll(e.t.Context())) }},
+		{"recur", nil, func(e *env) {
+			_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"))
+			must(e, err)
+		}},
+		{"recur with an offset", nil, func(e *env) {
+			_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(soon))
+			must(e, err)
+		}},
+		{"recurring job moved here", func(e *env) { recurring(e, "p", 0) }, func(e *env) {
+			must(e, e.recurring("r").Move(e.t.Context(), "q"))
+		}},
+		{"shorter interval of a recurring job", func(e *env) { recurring(e, "q", time.Hour) }, func(e *env) {
+			must(e, e.recurring("r").SetInterval(e.t.Context(), time.Second))
+		}},
+		{"larger max-concurrency", h.full, func(e *env) { e.set("q-max-concurrency", 2) }},
+		{"no max-concurrency any more", h.full, func(e *env) {
+			must(e, e.Config().Unset(e.t.Context(), "q-max-concurrency"))
+		}},
+	}
+}
+
+func dependent(e *env) {
+	e.put("p", "parent")
+	e.put("q", "j", qless.DependsOn("parent"))
+}
+
+// recurring makes the recurring job r, whose first job is due after an offset.
+func recurring(e *env, queue string, offset time.Duration) {
+	_, err := e.Queue(queue).Recur(e.t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(offset))
+	must(e, err)
+}
+
+func (e *env) recurring(jid string) *qless.RecurringJob {
+	e.t.Helper()
+	job, err := e.RecurringJob(e.t.Context(), jid)
+	must(e, err)
+	return job
+}
+
+func (e *env) job(jid string) *qless.Job {
+	e.t.Helper()
+	job, err := e.Job(e.t.Context(), jid)
+	must(e, err)
+	return job
+}
+
+// wanted returns the job that a way makes ready.
+func (w way) wanted() string {
+	if strings.Contains(w.name, "recur") {
+		return "r-1"
+	}
+	return "j"
+}
+
+func TestWhateverMakesAJobReadyWakesAnIdleWorker(t *testing.T) {
+	server := redistest.Start(t)
+	eachWay(t, server, func(*env) {})
+}
+
+// A subscription that is cut delays a job until it is restored, at most.
+func TestWakeUpsOutliveTheirConnections(t *testing.T) {
+	server := redistest.Start(t)
+	eachWay(t, server, func(e *env) {
+		require.NoError(t, e.rdb.ClientKillByFilter(e.t.Context(), "type", "pubsub").Err())
+	})
+}
+
+// eachWay tries every way with one and with two workers, and does something to them just before.
+func eachWay(t *testing.T, server *redistest.Server, before func(e *env)) {
+	for workers := 1; workers <= 2; workers++ {
+		for i, w := range ways() {
+			t.Run(fmt.Sprintf("%s with %d workers", w.name, workers), func(t *testing.T) {
+				t.Parallel()
+				w := ways()[i] // what it holds is its own
+				e := newEnv(t, server, fmt.Sprintf("%d-%d:", workers, i))
+				if w.set != nil {
+					w.set(e)
+				}
+				for range workers {
+					e.worker(qless.WorkerConfig{Queues: []string{"q"}})
+				}
+				before(e)
+				w.do(e)
+				e.runs(w.wanted())
+			})
+		}
+	}
+}
