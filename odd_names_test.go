@@ -114,6 +114,6 @@ func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 		}
 		_, err := e.Job(t.Context(), "a-history")
 		requireCode(t, qless.ErrServer, err)
-		requireCode(t, qless.ErrServer, job.Depend(t.Context(), "a-dependents"))
+		requireCode(t, qless.ErrInvalid, job.Depend(t.Context(), "a-dependents"))
 	})
 }

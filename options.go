@@ -45,8 +45,16 @@ type JobOption func(*callOptions)
 func (o JobOption) applyPut(c *callOptions)   { o(c) }
 func (o JobOption) applyRecur(c *callOptions) { o(c) }
 
-// JID sets the id of the job. Defaults to a new random one. A put whose jid exists moves
-// that job.
+// JID sets the id of the job. Defaults to a new random one. It can't end in -history,
+// -dependents or -dependencies, which are names of a job's lists.
+//
+// Warning: a put with the jid of a job that exists moves that job, whatever its state. One that
+// waits stays one job. One that is running is taken from its worker and runs a second time, at
+// once if there is a worker for it, while the first run goes on until it notices. One that is
+// complete or failed runs again. So the same jid prevents a second run only as long as the first
+// has not begun. To put a follow-up job once, return [Next], or make the follow-up depend on this
+// job ([DependsOn]), so that it can't begin before this one is complete. In any case its effect
+// should be idempotent.
 func JID(jid string) JobOption {
 	return func(c *callOptions) { c.jid = jid }
 }
@@ -87,7 +95,8 @@ func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depe
 
 // DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
 // complete already are not waited for. One that fails keeps it waiting, until it is unfailed
-// and completed, or canceled together with it.
+// and completed, or canceled together with it. A jid that no job can have ([JID]) is
+// [ErrInvalid].
 func DependsOn(jids ...string) DependsOption { return jids }
 
 // A NextOption goes with complete.
@@ -153,6 +162,9 @@ func (c *callOptions) check(op string) error {
 	}
 	for _, jid := range c.depends {
 		if err := checkName(op, "jid of a dependency", jid); err != nil {
+			return err
+		}
+		if err := checkJID(op, c.jid, jid); err != nil {
 			return err
 		}
 		if jid == c.jid {

@@ -33,7 +33,7 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 			return nil, err
 		}
 	}
-	if err := checkJID("put", p.options.jid); err != nil {
+	if err := checkJID("put", p.options.jid, p.options.jid); err != nil {
 		return nil, err
 	}
 	if err := p.options.check("put"); err != nil {
@@ -44,11 +44,12 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	return p, err
 }
 
-// checkJID errors when the key of a job would be one that another job has for its lists.
-func checkJID(op, jid string) error {
+// checkJID errors when the key of a job with an id would be one that another job has for its
+// lists. The jid is that of the job that the call is about.
+func checkJID(op, jid, id string) error {
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-		if strings.HasSuffix(jid, suffix) {
-			return invalid(op, jid, "a jid can't end in %s", suffix)
+		if strings.HasSuffix(id, suffix) {
+			return invalid(op, jid, "the jid %q ends in %s: no job can have it", id, suffix)
 		}
 	}
 	return nil

@@ -30,10 +30,13 @@ func (q *Queue) Name() string { return q.name }
 
 // Put puts a job into the queue and returns its jid. The klass names what is to be done.
 // The data is stored as JSON: a [json.RawMessage] byte for byte, anything else marshalled
-// once. With the [JID] of a job that exists, that job is moved here instead.
+// once.
+//
+// Warning: with the [JID] of a job that exists, that job is moved here, whatever its state. One
+// that is running is taken from its worker and runs twice at once; one that is complete runs again.
 //
 // A call that failed with [ErrUnavailable] may have put the job; to put it again with the
-// same [JID] is safe unless a worker already has it. It is the qless command put.
+// same [JID] is safe only while no worker has taken it. It is the qless command put.
 func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutOption) (string, error) {
 	p, err := newPut(q.name, klass, data, options)
 	if err != nil {

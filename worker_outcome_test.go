@@ -287,3 +287,13 @@ func TestFailGroupMayBeReplaced(t *testing.T) {
 		require.Equal(t, group, job.Failure.Group)
 	}
 }
+
+func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
+	e := newLiveEnv(t)
+	for _, suffix := range listSuffixes {
+		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn("x"+suffix))))
+		require.Equal(t, "fail", got.action)
+		require.Equal(t, "K:next", job.Failure.Group)
+		require.Contains(t, job.Failure.Message, "x"+suffix)
+	}
+}
