@@ -7718,8 +7718,11 @@ local function put_from_arguments()
 end
 local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
-local last = tonumber(call('hget', prefix .. 'x:schedules', id) or nil)
-if last and last >= due then
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
   return nil
 end
 table.remove(ARGV, 2)
@@ -7737,19 +7740,41 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local id = required('Schedule.last', 'id', ARGV[2])
-local since = number('Schedule.last', 'since', ARGV[3])
-call('hsetnx', prefix .. 'x:schedules', id, since)
-return call('hget', prefix .. 'x:schedules', id)
+local key = prefix .. 'x:schedules'
+local last = finite(call('hget', key, id))
+if not last or last > now + 60 then
+  call('hset', key, id, stamp)
+  last = now
+end
+return {exact(math.min(last, now)), stamp}
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
