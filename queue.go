@@ -227,8 +227,12 @@ func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error
 // Recur puts a job of this klass and data into the queue again and again, the first after
 // its [Offset], and returns the jid of the recurring job. Jobs are put when the queue is
 // popped; all that were missed, unless [Backlog] caps them. Their jids are <jid>-1,
-// <jid>-2 and so on. Retries default to 5. With the [JID] of a recurring job that exists,
-// that one is changed. It is the qless command recur.
+// <jid>-2 and so on. Retries default to 5.
+//
+// With the [JID] of a recurring job that exists, that one is changed: what the options do not say
+// has its default again. It keeps its time as long as its queue and interval stay the same, so
+// that a program can call Recur each time it starts; the offset does not count then. With another
+// queue or interval it starts over. It is the qless command recur.
 func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption) (string, error) {
 	o := callOptions{jid: newJID()}
 	Retries(5).applyRecur(&o)
@@ -246,6 +250,7 @@ func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Du
 	if o.backlog != nil {
 		args = append(args, "backlog", strconv.Itoa(*o.backlog))
 	}
+	args = append(args, "keep", "1")
 	_, err = q.client.run(ctx, "recur", o.jid, args...)
 	return o.jid, err
 }

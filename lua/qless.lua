@@ -5361,6 +5361,13 @@ return '[' .. table.concat(all, ',') .. ']'
 elseif command == 'recur' then
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -5497,8 +5504,13 @@ local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', recur_key(jid), 'count', 'queue')
-if old[2] then
+local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
+local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+  and call('zscore', queue_key(queue, 'recur'), jid)
+if not kept then
+  call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+end
+if old[2] and old[2] ~= queue then
   call('zrem', queue_key(old[2], 'recur'), jid)
 end
 call('hset', recur_key(jid),
@@ -5514,9 +5526,10 @@ call('hset', recur_key(jid),
   'interval', interval,
   'retries', retries,
   'backlog', backlog)
-call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 know_queue(queue)
-wake_for(queue, offset)
+if not kept then
+  wake_for(queue, offset)
+end
 return jid
 elseif command == 'recur.get' then
 local call = redis.call
