@@ -63,7 +63,8 @@ func WithWorkerName(name string) Option {
 
 // New returns a client that uses a go-redis client: a single server's, a sentinel's or a
 // cluster's. It does not talk to the server. An option that can't be used is [ErrInvalid],
-// and so is a namespace without a hash tag on a cluster.
+// and so are a namespace without a hash tag on a cluster, and a [redis.Ring]: it would spread one
+// namespace over several servers. To do that with jobs, see [Shard].
 func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	if rdb == nil {
 		return nil, invalid("new", "", "no redis client")
@@ -84,6 +85,10 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	}
 	if err := checkName("new", "worker name", c.worker); err != nil {
 		return nil, err
+	}
+	if _, ok := rdb.(*redis.Ring); ok {
+		return nil, invalid("new", "", "a ring sends commands of one namespace to several servers: "+
+			"make a client of each server, and spread jobs over them with Shard")
 	}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		if !hasHashTag(c.runner.prefix) {
