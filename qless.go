@@ -108,12 +108,14 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Dial connects to the server of a URL such as redis://localhost:6379/0, checks that it
-// answers, and returns a client to be closed with [Client.Close].
+// Dial connects to the server of a URL such as redis://user:password@localhost:6379/0, checks that
+// it answers, and returns a client to be closed with [Client.Close]. Special characters in the
+// password are written percent-encoded, as in %2F for a slash. The scheme rediss is TLS, and unix a
+// socket. A URL that can't be used is [ErrInvalid]; no error holds the password.
 func Dial(ctx context.Context, url string, options ...Option) (*Client, error) {
-	parsed, err := redis.ParseURL(url)
+	parsed, err := parseURL(url)
 	if err != nil {
-		return nil, &Error{Op: "dial", Code: CodeInvalid, Message: err.Error(), Err: err}
+		return nil, err
 	}
 	parsed.ContextTimeoutEnabled = true // a call ends with its context
 	rdb := redis.NewClient(parsed)
