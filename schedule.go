@@ -187,7 +187,7 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 // putDue puts the jobs that have fallen due after the last one, which it moves on. It returns how
 // long to wait before the next look; less than 0 when the schedule is never due again. All times
 // are the server's, so that it does not matter what this machine takes for the time.
-func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (wait time.Duration, err error) {
+func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (time.Duration, error) {
 	stored, now, err := w.client.scheduledLast(ctx, s.id)
 	if err != nil {
 		return 0, err

@@ -28,13 +28,14 @@ const wantURL = "want redis://localhost:6379 or the like"
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
 
-// misspelt tells what keeps a URL from being one of a server; empty when its parts can be told apart.
+// misspelt tells what keeps a URL from being one of a server; empty when its parts can be told
+// apart.
 func misspelt(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	switch {
 	case strings.TrimSpace(raw) == "":
 		return "the URL is empty: is REDIS_URL set?"
-	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+	case strings.ContainsFunc(raw, unicode.IsSpace), strings.ContainsFunc(raw, unicode.IsControl):
 		return "the URL has a space or a control character: write it percent-encoded, as in %20"
 	case !found || scheme == "":
 		return "the URL has no scheme: " + wantURL
