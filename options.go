@@ -61,6 +61,20 @@ func JID(jid string) JobOption {
 
 // Priority sets the priority: higher ones are popped first. Defaults to 0, or to what the
 // job had.
+//
+// Of jobs with the same priority the oldest is popped first. A queue keeps both in one
+// floating-point number, which has less room for the age when the priority is large: jobs that
+// were put closer together than this may be popped in any order.
+//
+//	      0  0.3 µs
+//	      1  1.1 µs
+//	     10  18 µs
+//	    100  142 µs
+//	   1000  1.1 ms
+//	 100000  146 ms
+//	1000000  1.2 s
+//
+// Below 0 it is the same, but 2.2 µs for -1.
 func Priority(priority int) JobOption {
 	return func(c *callOptions) { c.priority = &priority }
 }
@@ -84,7 +98,10 @@ func (o DelayOption) applyPut(c *callOptions)      { c.delay = (*time.Duration)(
 func (o DelayOption) applyComplete(c *callOptions) { c.delay = (*time.Duration)(&o) }
 func (o DelayOption) applyRetry(c *callOptions)    { c.delay = (*time.Duration)(&o) }
 
-// Delay keeps a job from being popped for a time. Defaults to 0.
+// Delay keeps a job from being popped for a time. Defaults to 0. A put with [DependsOn] has both:
+// the job waits for the others and for the end of the delay. When a job goes on to another queue
+// ([Next], [NextQueue]) the delay does not count if there are dependencies and all of them are
+// complete already: the job can be popped at once, as with the clients of other languages.
 func Delay(delay time.Duration) DelayOption { return DelayOption(delay) }
 
 // A DependsOption goes with put and complete.
@@ -105,7 +122,8 @@ type NextOption string
 func (o NextOption) applyComplete(c *callOptions) { c.next = string(o) }
 
 // NextQueue makes a completed job go on to another queue, as the same job with fresh
-// retries. Delay and DependsOn say when it may run there.
+// retries. [Delay] and [DependsOn] say when it may run there; with both, and no dependency left to
+// wait for, it may run at once.
 func NextQueue(name string) NextOption { return NextOption(name) }
 
 // A FailureOption goes with retry.

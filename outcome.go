@@ -80,7 +80,8 @@ func FailWith(group string, err error) error {
 }
 
 // Next is returned by a handler to complete its job and put it into another queue, after a
-// [Delay] or when other jobs are complete ([DependsOn]).
+// [Delay] or when other jobs are complete ([DependsOn]). With both, and no dependency left to wait
+// for, the delay does not count: the job can be popped at once.
 func Next(queue string, options ...CompleteOption) error {
 	d := &directive{action: actionComplete}
 	for _, option := range options {

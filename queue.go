@@ -64,8 +64,10 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return q.client.decodeJobs("pop", reply)
 }
 
-// Peek returns the jobs that Pop would give, without locking them. Jobs that fell due are
-// moved to the waiting ones. It is the qless command peek.
+// Peek returns the jobs that are next, without locking them. Jobs that fell due are moved to the
+// waiting ones. Pop may give fewer: it gives none of a paused queue, no more than max-concurrency
+// allows, and none whose lock has ended until its worker has had the grace period. It is the
+// qless command peek.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
