@@ -119,14 +119,14 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 	for _, row := range rows {
 		priority, err := strconv.Atoi(row[1])
 		require.NoError(t, err)
-		told, err := time.ParseDuration(row[2] + row[3])
+		documented, err := time.ParseDuration(row[2] + row[3])
 		require.NoError(t, err)
 		for _, sign := range []int{1, -1} {
 			score := math.Abs(float64(sign*priority) - float64(noon.Unix())/1e10)
 			apart := (math.Nextafter(score, math.Inf(1)) - score) * 1e10
-			require.LessOrEqual(t, apart, 2.2*told.Seconds(), "%d", sign*priority)
+			require.LessOrEqual(t, apart, 2.2*documented.Seconds(), "%d", sign*priority)
 			if sign > 0 {
-				require.InEpsilon(t, told.Seconds(), apart, 0.1, row[0])
+				require.InEpsilon(t, documented.Seconds(), apart, 0.1, row[0])
 			}
 		}
 
@@ -134,7 +134,7 @@ func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
 		var put []string
 		for range 20 {
 			put = append(put, e.put("q", qless.Priority(priority)))
-			e.clock.Advance(told + told/10 + time.Microsecond)
+			e.clock.Advance(documented + documented/10 + time.Microsecond)
 		}
 		require.Equal(t, put, jids(e.pops("q", 20)), row[0])
 	}
