@@ -64,6 +64,15 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 	}
 }
 
+func TestNewRefusesARing(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
+	defer ring.Close()
+	for _, options := range [][]qless.Option{nil, {qless.WithNamespace("{tenant}:ql:")}} {
+		_, err := qless.New(ring, options...)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Shard")
+	}
+}
+
 func TestNewRefusesWhatCanNotBeUsed(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()

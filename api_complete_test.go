@@ -95,6 +95,28 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	require.Equal(t, jid, e.pop("next").JID)
 }
 
+// As with the clients of other languages: a delay of a job that goes on does not count when it has
+// dependencies, and all of them are complete.
+func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("done"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	both := []qless.CompleteOption{qless.Delay(time.Hour), qless.DependsOn("done")}
+
+	e.put("q", qless.JID("completed"))
+	require.NoError(t, e.pop("q").Complete(t.Context(), append(both, qless.NextQueue("next"))...))
+	require.Equal(t, qless.StateWaiting, e.job("completed").State)
+	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn("done"))
+	require.Equal(t, qless.StateScheduled, e.job("put").State)
+
+	live := newLiveEnv(t)
+	live.put("other", qless.JID("done"))
+	require.NoError(t, live.pop("other").Complete(t.Context()))
+	job, got := live.works(qless.WorkerConfig{}, returns(qless.Next("next", both...)))
+	require.Equal(t, "complete", got.action)
+	require.Equal(t, qless.StateWaiting, job.State)
+}
+
 func TestCompleteWithoutANextQueueTakesNoDelayOrDependencies(t *testing.T) {
 	e := newEnv(t)
 	e.put("q")

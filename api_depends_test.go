@@ -178,3 +178,60 @@ func TestPutReplacesDependenciesWhenItNamesAny(t *testing.T) {
 	require.Empty(t, e.job("a").Dependents)
 	requireCode(t, qless.ErrHasDependents, e.Cancel(t.Context(), "b"))
 }
+
+// listSuffixes end the keys of the lists that each job has.
+var listSuffixes = []string{"-history", "-dependents", "-dependencies"}
+
+func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("x"), qless.DependsOn(e.put("q", qless.JID("parent"), qless.Priority(1))))
+	e.put("q", qless.JID("running"), qless.Priority(2))
+	running := e.pop("q")
+	require.Equal(t, "running", running.JID)
+	shards := e.shards(qless.ByJID, 2)
+	ctx := t.Context()
+	for _, suffix := range listSuffixes {
+		name := "x" + suffix
+		depends := qless.DependsOn("parent", name)
+		for what, call := range map[string]func() (string, error){
+			"Put": func() (string, error) {
+				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
+				return "j", err
+			},
+			"Put of a job that exists": func() (string, error) {
+				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("x"), depends)
+				return "x", err
+			},
+			"PutMany": func() (string, error) {
+				_, err := e.Queue("q").PutMany(ctx, []qless.NewJob{
+					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
+				})
+				return "j", err
+			},
+			"Put into shards": func() (string, error) {
+				_, err := shards.Queue("q").Put(ctx, "K", nil, qless.JID("j"), depends)
+				return "j", err
+			},
+			"PutMany into shards": func() (string, error) {
+				_, err := shards.Queue("q").PutMany(ctx, []qless.NewJob{
+					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
+				})
+				return "j", err
+			},
+			"Complete": func() (string, error) {
+				return "running", running.Complete(ctx, qless.NextQueue("q2"), depends)
+			},
+			"Move":   func() (string, error) { return "x", e.job("x").Move(ctx, "q2", depends) },
+			"Depend": func() (string, error) { return "x", e.job("x").Depend(ctx, "parent", name) },
+		} {
+			e.unchanged(func() {
+				jid, err := call()
+				failure := requireCode(t, qless.ErrInvalid, err)
+				require.Equal(t, jid, failure.JID, "%s: %s", what, name)
+				require.Contains(t, failure.Message, name, what)
+			})
+		}
+	}
+	require.NoError(t, e.job("x").Undepend(ctx, "x-history"), "there is none, and nothing is written")
+	require.Equal(t, qless.StateDepends, e.job("x").State)
+}

@@ -1,6 +1,9 @@
 package qless_test
 
 import (
+	"math"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -71,6 +74,70 @@ func TestPeekShowsLostJobsFirst(t *testing.T) {
 	jobs, err = e.Queue("q").Peek(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{"lost"}, jids(jobs))
+}
+
+func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
+	peek := func(e *env) []string {
+		jobs, err := e.Queue("q").Peek(t.Context(), 10)
+		require.NoError(t, err)
+		return jids(jobs)
+	}
+	for what, set := range map[string]func(e *env){
+		"a paused queue": func(e *env) { require.NoError(t, e.Queue("q").Pause(t.Context())) },
+		"more than max-concurrency allows": func(e *env) {
+			e.put("q", qless.Priority(1))
+			e.pop("q")
+			e.set("q-max-concurrency", 1)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q", qless.JID("j"))
+			set(e)
+			require.Equal(t, []string{"j"}, peek(e))
+			require.Empty(t, e.pops("q", 10))
+		})
+	}
+	t.Run("a lock that has ended, whose worker has its grace period", func(t *testing.T) {
+		e := newEnv(t)
+		e.put("q", qless.JID("j"))
+		e.pop("q")
+		e.clock.Advance(time.Minute)
+		require.Equal(t, []string{"j"}, peek(e))
+		require.Empty(t, e.pops("q", 10))
+		require.Empty(t, peek(e), "that pop began the grace period")
+		e.clock.Advance(10 * time.Second)
+		require.Equal(t, []string{"j"}, peek(e))
+		require.Equal(t, []string{"j"}, jids(e.pops("q", 10)))
+	})
+}
+
+// The rows of the doc of Priority are read here: they are what a double can tell apart.
+func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
+	require.Len(t, rows, 7)
+	for _, row := range rows {
+		priority, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		documented, err := time.ParseDuration(row[2] + row[3])
+		require.NoError(t, err)
+		for _, sign := range []int{1, -1} {
+			score := math.Abs(float64(sign*priority) - float64(noon.Unix())/1e10)
+			apart := (math.Nextafter(score, math.Inf(1)) - score) * 1e10
+			require.LessOrEqual(t, apart, 2.2*documented.Seconds(), "%d", sign*priority)
+			if sign > 0 {
+				require.InEpsilon(t, documented.Seconds(), apart, 0.1, row[0])
+			}
+		}
+
+		e := newEnv(t)
+		var put []string
+		for range 20 {
+			put = append(put, e.put("q", qless.Priority(priority)))
+			e.clock.Advance(documented + documented/10 + time.Microsecond)
+		}
+		require.Equal(t, put, jids(e.pops("q", 20)), row[0])
+	}
 }
 
 func TestPausedQueueGivesNothing(t *testing.T) {

@@ -60,14 +60,14 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 func TestPutManyIsAllOrNothing(t *testing.T) {
 	e := newEnv(t)
 	good := qless.NewJob{Klass: "K"}
-	named := qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	j := qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
 	e.unchanged(func() {
 		for _, bad := range []qless.NewJob{
-			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, named,
+			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
 			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn("x")}},
 		} {
-			jids, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{good, named, bad, good})
+			jids, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{good, j, bad, good})
 			requireCode(t, qless.ErrInvalid, err)
 			require.Empty(t, jids)
 		}
@@ -158,4 +158,72 @@ func TestABatchedPutEndsWithItsContext(t *testing.T) {
 	}
 	_, err = client.Queue("q").Put(t.Context(), "K", nil)
 	require.NoError(t, err)
+}
+
+// invalidJobs puts jobs by each way to put many, and requires that the error is about one of them,
+// and that nothing is put.
+func (e *env) invalidJobs(jobs []qless.NewJob, jid, message string) {
+	e.t.Helper()
+	e.unchanged(func() {
+		for what, putMany := range map[string]func(context.Context, []qless.NewJob) ([]string, error){
+			"a queue":         e.Queue("q").PutMany,
+			"a sharded queue": e.shards(qless.ByQueue, 3).Queue("q").PutMany,
+		} {
+			put, err := putMany(e.t.Context(), jobs)
+			failure := requireCode(e.t, qless.ErrInvalid, err)
+			require.Equal(e.t, jid, failure.JID, what)
+			require.Equal(e.t, message, failure.Message, what)
+			require.Empty(e.t, put, what)
+		}
+	})
+}
+
+// named returns n jobs with the jids 0, 1, 2 and so on.
+func named(n int) []qless.NewJob {
+	jobs := make([]qless.NewJob, n)
+	for i := range jobs {
+		jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+	}
+	return jobs
+}
+
+func TestPutManyRefusesAJIDThatIsNamedTwice(t *testing.T) {
+	e := newEnv(t)
+	for _, n := range []int{2, 1000, 1001, 2500} {
+		jobs := append(named(n), named(1)...)
+		e.invalidJobs(jobs, "0", fmt.Sprintf("jobs[%d]: jobs[0] has the same jid", n))
+	}
+}
+
+func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
+	e := newEnv(t)
+	for _, later := range []int{7, 2000} {
+		jobs := named(2500)
+		jobs[3].Options = append(jobs[3].Options, qless.DependsOn("2", fmt.Sprint(later)))
+		e.invalidJobs(jobs, "3", fmt.Sprintf("jobs[3]: depends on jobs[%d], which comes after it", later))
+	}
+	jobs := named(2000)
+	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn("3", "1200"))
+	_, err := e.Queue("q").PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"3", "1200"}, e.job("1500").Dependencies)
+}
+
+func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
+	e := newEnv(t)
+	for _, c := range []struct {
+		bad     qless.NewJob
+		message string
+	}{
+		{qless.NewJob{}, "the klass is empty"},
+		{qless.NewJob{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
+		{qless.NewJob{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
+		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
+		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
+		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Tags("")}}, "the tag is empty"},
+		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.DependsOn("x")}}, "the job depends on itself"},
+	} {
+		c.bad.Options = append(c.bad.Options, qless.JID("x"))
+		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)
+	}
 }

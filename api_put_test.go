@@ -225,3 +225,18 @@ func TestMoveOfAnyJob(t *testing.T) {
 	err := job.Move(t.Context(), "q2")
 	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, err).JID)
 }
+
+// A handler that runs again puts its follow-up again: that moves the one that still waits.
+func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	for range 3 {
+		job := e.pop("q")
+		require.Equal(t, "j", job.JID)
+		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn(job.JID))
+		require.NoError(t, job.Retry(t.Context()))
+	}
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	require.Equal(t, []string{"j-mail"}, jids(e.pops("q", 10)))
+	require.Empty(t, e.pops("q", 10))
+}

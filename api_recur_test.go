@@ -202,3 +202,94 @@ func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
 	})
 	require.Equal(t, before, *job)
 }
+
+// popAndComplete pops and completes the next job of the queue q, which must have a jid.
+func (e *env) popAndComplete(jid string) {
+	e.t.Helper()
+	job := e.pop("q")
+	require.Equal(e.t, jid, job.JID)
+	require.NoError(e.t, job.Complete(e.t.Context()))
+}
+
+func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
+	e := newEnv(t)
+	start := func() {
+		e.recur(time.Hour, qless.Priority(3), qless.Tags("a"), qless.Backlog(2), qless.Offset(time.Minute))
+	}
+	start()
+	e.clock.Advance(time.Minute)
+	e.popAndComplete("r-1")
+	for range 5 {
+		e.clock.Advance(time.Minute)
+		e.unchanged(start)
+		require.Empty(t, e.pops("q", 5), "it is not due")
+	}
+	e.clock.Advance(time.Hour - 5*time.Minute)
+	require.Equal(t, "r-2", e.pop("q").JID)
+	require.Empty(t, e.pops("q", 5))
+}
+
+func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour, qless.Priority(3))
+	e.popAndComplete("r-1")
+	e.clock.Advance(50 * time.Minute)
+	job := e.recur(time.Hour, qless.Retries(7), qless.Tags("b"), qless.Offset(5*time.Hour))
+	require.Equal(t, 7, job.Retries)
+	require.Zero(t, job.Priority)
+	require.Equal(t, []string{"b"}, job.Tags)
+	e.clock.Advance(10 * time.Minute)
+	e.popAndComplete("r-2") // it keeps its time
+
+	e.recur(90*time.Minute, qless.Offset(time.Minute))
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(time.Minute)
+	e.popAndComplete("r-3") // it starts over
+	e.clock.Advance(time.Hour)
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(30 * time.Minute)
+	require.Equal(t, "r-4", e.pop("q").JID)
+}
+
+func TestRecurOfAFractionKeepsItsTime(t *testing.T) {
+	e := newEnv(t)
+	e.recur(1500 * time.Millisecond)
+	e.pop("q")
+	e.unchanged(func() { e.recur(1500 * time.Millisecond) })
+}
+
+// A recurring job that its queue has lost recurs again.
+func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour)
+	e.pop("q")
+	require.NoError(t, e.rdb.ZRem(t.Context(), "ql:q:q-recur", "r").Err())
+	e.recur(time.Hour)
+	require.Equal(t, "r-2", e.pop("q").JID)
+}
+
+// The clients of other languages change the time of what recurs with each call.
+func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
+	e := newEnv(t)
+	stock := func() {
+		_, err := e.Run(t.Context(), "recur", "r", "q", "r", "K", "{}", "interval", "3600", "60")
+		require.NoError(t, err)
+	}
+	stock()
+	e.clock.Advance(59 * time.Second)
+	stock()
+	e.clock.Advance(59 * time.Second)
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(time.Second)
+	require.Equal(t, "r-1", e.pop("q").JID)
+}
+
+func TestRecurThatFailsInTheNextQueueLeavesTheJobWhereItIs(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour)
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())
+	e.unchanged(func() {
+		_, err := e.Queue("damaged").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
+		requireCode(t, qless.ErrServer, err)
+	})
+}

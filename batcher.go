@@ -74,7 +74,7 @@ func (b *putBatcher) send(ctx context.Context) {
 		err := b.client.putMany(ctx, puts)
 		for _, w := range batch {
 			if errors.Is(err, ErrInvalid) {
-				// One of them spoilt it for all, and none was put: each learns its own fate.
+				// One of them was refused, so none was put: each goes by itself.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err

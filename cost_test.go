@@ -1,6 +1,7 @@
 package qless_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,4 +80,22 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What docs/scaling.md says of workers with many queues.
+func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
+	e := newEnv(t)
+	reserve := func(queues int) int {
+		args := []any{"w1", "1", "ordered", "0", "10", ""}
+		for i := range queues {
+			args = append(args, fmt.Sprint("q", i))
+		}
+		return len(e.server.Commands(t, func() {
+			_, err := e.Run(t.Context(), "reserve", "", args...)
+			require.NoError(t, err)
+		}))
+	}
+	reserve(1)
+	few, many := reserve(10), reserve(110)
+	require.InDelta(t, 5, float64(many-few)/100, 1)
 }

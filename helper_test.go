@@ -3,6 +3,7 @@ package qless_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -24,9 +25,37 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// silence keeps what go-redis logs from the output of the tests, for one that wants to see it.
 type silence struct{}
 
-func (silence) Printf(context.Context, string, ...any) {}
+var overheard struct {
+	mu   sync.Mutex
+	on   bool
+	text strings.Builder
+}
+
+func (silence) Printf(_ context.Context, format string, args ...any) {
+	overheard.mu.Lock()
+	defer overheard.mu.Unlock()
+	if overheard.on {
+		fmt.Fprintf(&overheard.text, format+"\n", args...)
+	}
+}
+
+// overhear returns a function that returns what go-redis has logged since.
+func overhear(t testing.TB) func() string {
+	t.Helper()
+	overheard.mu.Lock()
+	defer overheard.mu.Unlock()
+	overheard.on = true
+	return func() string {
+		overheard.mu.Lock()
+		defer overheard.mu.Unlock()
+		defer overheard.text.Reset()
+		overheard.on = false
+		return overheard.text.String()
+	}
+}
 
 // noon is when the clocks of the tests begin.
 var noon = time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)

@@ -331,8 +331,8 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 }
 
 // Depend makes a job that waits for others wait for more. Those that do not exist or are
-// complete are not waited for. A job in another state is [ErrNotDepending]. It is the qless
-// command depends on.
+// complete are not waited for; a jid that no job can have ([JID]) is [ErrInvalid]. A job in
+// another state is [ErrNotDepending]. It is the qless command depends on.
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "on", jids)
 }
@@ -358,6 +358,11 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 	for _, jid := range jids {
 		if jid == j.JID {
 			return invalid("depends", j.JID, "the job depends on itself")
+		}
+		if action == "on" {
+			if err := checkJID("depends", j.JID, jid); err != nil {
+				return err
+			}
 		}
 	}
 	if action == "off" && jids[0] == "all" {

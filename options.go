@@ -45,14 +45,36 @@ type JobOption func(*callOptions)
 func (o JobOption) applyPut(c *callOptions)   { o(c) }
 func (o JobOption) applyRecur(c *callOptions) { o(c) }
 
-// JID sets the id of the job. Defaults to a new random one. A put whose jid exists moves
-// that job.
+// JID sets the id of the job. Defaults to a new random one. It can't end in -history,
+// -dependents or -dependencies, which are names of a job's lists.
+//
+// Warning: a put with the jid of a job that exists moves that job, whatever its state. One that
+// waits stays one job. One that is running is taken from its worker and runs a second time, at
+// once if there is a worker for it, while the first run goes on until it notices. One that is
+// complete or failed runs again. So the same jid prevents a second run only as long as the first
+// has not begun. To put a follow-up job once, return [Next], or make the follow-up depend on this
+// job ([DependsOn]), so that it can't begin before this one is complete. In any case its effect
+// should be idempotent.
 func JID(jid string) JobOption {
 	return func(c *callOptions) { c.jid = jid }
 }
 
 // Priority sets the priority: higher ones are popped first. Defaults to 0, or to what the
 // job had.
+//
+// Of jobs with the same priority the oldest is popped first. A queue keeps both in one
+// floating-point number, which has less room for the age when the priority is large: jobs that
+// were put closer together than this may be popped in any order.
+//
+//	      0  0.3 µs
+//	      1  1.1 µs
+//	     10  18 µs
+//	    100  142 µs
+//	   1000  1.1 ms
+//	 100000  146 ms
+//	1000000  1.2 s
+//
+// Below 0 it is the same, but 2.2 µs for -1.
 func Priority(priority int) JobOption {
 	return func(c *callOptions) { c.priority = &priority }
 }
@@ -76,7 +98,10 @@ func (o DelayOption) applyPut(c *callOptions)      { c.delay = (*time.Duration)(
 func (o DelayOption) applyComplete(c *callOptions) { c.delay = (*time.Duration)(&o) }
 func (o DelayOption) applyRetry(c *callOptions)    { c.delay = (*time.Duration)(&o) }
 
-// Delay keeps a job from being popped for a time. Defaults to 0.
+// Delay keeps a job from being popped for a time. Defaults to 0. A put with [DependsOn] has both:
+// the job waits for the others and for the end of the delay. When a job goes on to another queue
+// ([Next], [NextQueue]) the delay does not count if there are dependencies and all of them are
+// complete already: the job can be popped at once, as with the clients of other languages.
 func Delay(delay time.Duration) DelayOption { return DelayOption(delay) }
 
 // A DependsOption goes with put and complete.
@@ -87,7 +112,8 @@ func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depe
 
 // DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
 // complete already are not waited for. One that fails keeps it waiting, until it is unfailed
-// and completed, or canceled together with it.
+// and completed, or canceled together with it. A jid that no job can have ([JID]) is
+// [ErrInvalid].
 func DependsOn(jids ...string) DependsOption { return jids }
 
 // A NextOption goes with complete.
@@ -96,7 +122,8 @@ type NextOption string
 func (o NextOption) applyComplete(c *callOptions) { c.next = string(o) }
 
 // NextQueue makes a completed job go on to another queue, as the same job with fresh
-// retries. Delay and DependsOn say when it may run there.
+// retries. [Delay] and [DependsOn] say when it may run there; with both, and no dependency left to
+// wait for, it may run at once.
 func NextQueue(name string) NextOption { return NextOption(name) }
 
 // A FailureOption goes with retry.
@@ -153,6 +180,9 @@ func (c *callOptions) check(op string) error {
 	}
 	for _, jid := range c.depends {
 		if err := checkName(op, "jid of a dependency", jid); err != nil {
+			return err
+		}
+		if err := checkJID(op, c.jid, jid); err != nil {
 			return err
 		}
 		if jid == c.jid {

@@ -81,7 +81,8 @@ func FailWith(group string, err error) error {
 }
 
 // Next is returned by a handler to complete its job and put it into another queue, after a
-// [Delay] or when other jobs are complete ([DependsOn]).
+// [Delay] or when other jobs are complete ([DependsOn]). With both, and no dependency left to wait
+// for, the delay does not count: the job can be popped at once.
 func Next(queue string, options ...CompleteOption) error {
 	d := &directive{action: actionComplete}
 	for _, option := range options {
@@ -231,12 +232,62 @@ func orDefault(s, otherwise string) string {
 	return s
 }
 
-// varying matches the parts of an error's text that differ from one job to the next.
-var varying = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F-]{16,}|[0-9]+`)
+// quoted matches what is in quotes of any kind, or follows a quote that is never closed. An
+// apostrophe within a word is no quote.
+var quoted = regexp.MustCompile(strings.Join([]string{
+	`"(?:\\.|[^"\\])*"`,
+	"`[^`]*`",
+	"`[^`']*'",
+	`\B'(?:\b'\b|[^'])*'\B`,
+	`“[^”]*”`,
+	`„[^“”]*[“”]`,
+	`«[^»]*»`,
+	`‘(?:\pL’\pL|[^’])*’`,
+	`=\([^)]*\)`, // as PostgreSQL quotes
+	"[\"`“„«‘].*",
+	`\B'.*`,
+}, "|"))
+
+// varying matches the words that are numbers, addresses, paths and the like, or hold one.
+var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
+
+// keyed matches a word that has a value after its name, as in user=jane.
+var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
+
+// stars matches several words that are left out, one after the other.
+var stars = regexp.MustCompile(`\*(?: \*)+`)
+
+// withoutDetails returns the first line of an error's text with a * in place of whatever is likely
+// to differ from one job to the next, or to be personal.
+func withoutDetails(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
+	for i, word := range words {
+		words[i] = withoutDetail(word)
+	}
+	return stars.ReplaceAllString(strings.Join(words, " "), "*")
+}
+
+func withoutDetail(word string) string {
+	core := strings.Trim(word, "()[]{}<>,.;:!?")
+	if core == "" || strings.EqualFold(core, "i/o") {
+		return word
+	}
+	before, after, _ := strings.Cut(word, core)
+	if key := keyed.FindStringSubmatch(core); key != nil {
+		return before + key[1] + "*" + after
+	}
+	if varying.MatchString(core) {
+		return before + "*" + after
+	}
+	return word
+}
 
 // DefaultFailGroup names the failure group of a job that has no retries left after its
-// klass and its error: the error's type where that says something, else its text without
-// what varies from job to job.
+// klass and its error: the error's type where that says something, else the first line of its
+// text, with a * in place of what varies from job to job: what is in quotes, addresses, paths, and
+// words with a digit. What it can't tell apart, such as a name without quotes, stays: where that is
+// personal or varies, give the worker a FailGroup of your own.
 func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
@@ -248,8 +299,7 @@ func DefaultFailGroup(job *Job, err error) string {
 			return job.Klass + ":" + name
 		}
 		if errors.Unwrap(err) == nil {
-			line, _, _ := strings.Cut(varying.ReplaceAllString(err.Error(), "*"), "\n")
-			return job.Klass + ":" + fmt.Sprintf("%.80s", line)
+			return job.Klass + ":" + fmt.Sprintf("%.80s", withoutDetails(err.Error()))
 		}
 	}
 	return job.Klass + ":error"

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,8 @@ type put struct {
 	options callOptions
 }
 
-// newPut checks and encodes what a put is given.
+// newPut checks and encodes what a put is given. What it returns with an error has a jid, and can't
+// be put.
 func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	for _, option := range options {
@@ -26,29 +28,35 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	if p.options.jid == "" {
 		p.options.jid = newJID()
 	}
-	for _, name := range []struct{ what, name string }{
-		{"queue name", queue}, {"klass", klass}, {"jid", p.options.jid},
-	} {
-		if err := checkName("put", name.what, name.name); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkJID("put", p.options.jid); err != nil {
-		return nil, err
-	}
-	if err := p.options.check("put"); err != nil {
-		return nil, err
+	if err := p.check(); err != nil {
+		return p, err
 	}
 	var err error
 	p.data, err = encodeData("put", p.options.jid, data)
 	return p, err
 }
 
-// checkJID errors when the key of a job would be one that another job has for its lists.
-func checkJID(op, jid string) error {
+// check errors unless all but the data can be put.
+func (p *put) check() error {
+	for _, name := range []struct{ what, name string }{
+		{"queue name", p.queue}, {"klass", p.klass}, {"jid", p.options.jid},
+	} {
+		if err := checkName("put", name.what, name.name); err != nil {
+			return err
+		}
+	}
+	if err := checkJID("put", p.options.jid, p.options.jid); err != nil {
+		return err
+	}
+	return p.options.check("put")
+}
+
+// checkJID errors when the key of a job with an id would be one that another job has for its
+// lists. The jid is that of the job that the call is about.
+func checkJID(op, jid, id string) error {
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-		if strings.HasSuffix(jid, suffix) {
-			return invalid(op, jid, "a jid can't end in %s", suffix)
+		if strings.HasSuffix(id, suffix) {
+			return invalid(op, jid, "the jid %q ends in %s: no job can have it", id, suffix)
 		}
 	}
 	return nil
@@ -100,8 +108,12 @@ const putBatch = 1000
 // PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of its cost, and
 // returns their jids in order. Up to 1000 are put by one script, all or none of them; when
 // there are more, and a later script fails, the jids of those that were put come with the
-// error. No jid may be named twice in one call. It is the command put.many, which other
-// clients do not have.
+// error. It is the command put.many, which other clients do not have.
+//
+// All jobs are checked before the first is put. No two may have the same jid, and a job that
+// depends on another one of the call must come after it. An [ErrInvalid] that is about one of
+// the jobs has its jid, and a message that begins with its place, as in "jobs[3]: the klass is
+// empty".
 func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
@@ -112,14 +124,46 @@ func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
 
 // newPuts checks and encodes what a put of many jobs is given.
 func newPuts(queue string, jobs []NewJob) ([]*put, error) {
+	if err := checkName("put", "queue name", queue); err != nil {
+		return nil, err
+	}
 	puts := make([]*put, len(jobs))
+	places := make(map[string]int, len(jobs)) // by jid
 	for i, job := range jobs {
-		var err error
-		if puts[i], err = newPut(queue, job.Klass, job.Data, job.Options); err != nil {
-			return nil, err
+		p, err := newPut(queue, job.Klass, job.Data, job.Options)
+		if err != nil {
+			return nil, p.failure(i, err)
+		}
+		if first, twice := places[p.options.jid]; twice {
+			return nil, p.failure(i, invalid("put", "", "jobs[%d] has the same jid", first))
+		}
+		puts[i], places[p.options.jid] = p, i
+	}
+	return puts, checkOrder(puts, places)
+}
+
+// checkOrder errors when a job depends on one that is put after it, and would not wait for it.
+func checkOrder(puts []*put, places map[string]int) error {
+	for i, p := range puts {
+		for _, jid := range p.options.depends {
+			if other := places[jid]; other > i {
+				return p.failure(i, invalid("put", "", "depends on jobs[%d], which comes after it", other))
+			}
 		}
 	}
-	return puts, nil
+	return nil
+}
+
+// failure makes an error about one of many jobs say which one.
+func (p *put) failure(i int, err error) error {
+	var cause *Error
+	if !errors.As(err, &cause) {
+		return err
+	}
+	own := *cause
+	own.JID = p.options.jid
+	own.Message = fmt.Sprintf("jobs[%d]: %s", i, own.Message)
+	return &own
 }
 
 // jidsOf returns the jids of puts.

@@ -63,7 +63,8 @@ func WithWorkerName(name string) Option {
 
 // New returns a client that uses a go-redis client: a single server's, a sentinel's or a
 // cluster's. It does not talk to the server. An option that can't be used is [ErrInvalid],
-// and so is a namespace without a hash tag on a cluster.
+// and so are a namespace without a hash tag on a cluster, and a [redis.Ring]: it would spread one
+// namespace over several servers. To do that with jobs, see [Shard].
 func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	if rdb == nil {
 		return nil, invalid("new", "", "no redis client")
@@ -85,6 +86,10 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	if err := checkName("new", "worker name", c.worker); err != nil {
 		return nil, err
 	}
+	if _, ok := rdb.(*redis.Ring); ok {
+		return nil, invalid("new", "", "a ring sends commands of one namespace to several servers: "+
+			"make a client of each server, and spread jobs over them with Shard")
+	}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		if !hasHashTag(c.runner.prefix) {
 			return nil, invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
@@ -103,12 +108,14 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Dial connects to the server of a URL such as redis://localhost:6379/0, checks that it
-// answers, and returns a client to be closed with [Client.Close].
+// Dial connects to the server of a URL such as redis://user:password@localhost:6379/0, checks that
+// it answers, and returns a client to be closed with [Client.Close]. Special characters in the
+// password are written percent-encoded, as in %2F for a slash. The scheme rediss is TLS, and unix a
+// socket. A URL that can't be used is [ErrInvalid]; no error holds the password.
 func Dial(ctx context.Context, url string, options ...Option) (*Client, error) {
-	parsed, err := redis.ParseURL(url)
+	parsed, err := parseURL(url)
 	if err != nil {
-		return nil, &Error{Op: "dial", Code: CodeInvalid, Message: err.Error(), Err: err}
+		return nil, err
 	}
 	parsed.ContextTimeoutEnabled = true // a call ends with its context
 	rdb := redis.NewClient(parsed)

@@ -30,10 +30,13 @@ func (q *Queue) Name() string { return q.name }
 
 // Put puts a job into the queue and returns its jid. The klass names what is to be done.
 // The data is stored as JSON: a [json.RawMessage] byte for byte, anything else marshalled
-// once. With the [JID] of a job that exists, that job is moved here instead.
+// once.
+//
+// Warning: with the [JID] of a job that exists, that job is moved here, whatever its state. One
+// that is running is taken from its worker and runs twice at once; one that is complete runs again.
 //
 // A call that failed with [ErrUnavailable] may have put the job; to put it again with the
-// same [JID] is safe unless a worker already has it. It is the qless command put.
+// same [JID] is safe only while no worker has taken it. It is the qless command put.
 func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutOption) (string, error) {
 	p, err := newPut(q.name, klass, data, options)
 	if err != nil {
@@ -61,8 +64,10 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return q.client.decodeJobs("pop", reply)
 }
 
-// Peek returns the jobs that Pop would give, without locking them. Jobs that fell due are
-// moved to the waiting ones. It is the qless command peek.
+// Peek returns the jobs that are next, without locking them. Jobs that fell due are moved to the
+// waiting ones. Pop may give fewer: it gives none of a paused queue, no more than max-concurrency
+// allows, and none whose lock has ended until its worker has had the grace period. It is the
+// qless command peek.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -224,8 +229,12 @@ func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error
 // Recur puts a job of this klass and data into the queue again and again, the first after
 // its [Offset], and returns the jid of the recurring job. Jobs are put when the queue is
 // popped; all that were missed, unless [Backlog] caps them. Their jids are <jid>-1,
-// <jid>-2 and so on. Retries default to 5. With the [JID] of a recurring job that exists,
-// that one is changed. It is the qless command recur.
+// <jid>-2 and so on. Retries default to 5.
+//
+// With the [JID] of a recurring job that exists, that one is changed: what the options do not say
+// has its default again. It keeps its time as long as its queue and interval stay the same, so
+// that a program can call Recur each time it starts; the offset does not count then. With another
+// queue or interval it starts over. It is the qless command recur.
 func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption) (string, error) {
 	o := callOptions{jid: newJID()}
 	Retries(5).applyRecur(&o)
@@ -243,6 +252,7 @@ func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Du
 	if o.backlog != nil {
 		args = append(args, "backlog", strconv.Itoa(*o.backlog))
 	}
+	args = append(args, "keep", "1")
 	_, err = q.client.run(ctx, "recur", o.jid, args...)
 	return o.jid, err
 }

@@ -18,7 +18,7 @@ var calls = []string{
 	"requeue|w1|~q|waiting|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
 	"put.many|w1|~q|~new|K|$[]|#0|+4|priority|#1|tags|@[\"a\"]|~q2|~other|K|$[]|#0|+2|depends|@[\"parent\"]",
 	"schedule|s|#1|w1|~q|~new|K|$[]|#0|priority|#1",
-	"schedule.last|s|#1",
+	"schedule.last|s",
 	"recur|~q|~r|K|$[]|interval|#60|#0|priority|#1|tags|@[]|retries|#2|backlog|#3",
 	"recur.update|r|priority|#1|interval|#60|retries|#2|data|$[]|klass|K|queue|~q2|backlog|#3",
 	"complete|running|w1|q|$[]|next|q|delay|#1|depends|@[\"parent\"]",

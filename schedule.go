@@ -29,7 +29,8 @@ const maxMissed = 100
 
 // A Schedule puts a job into a queue at certain times, in every worker process that it is
 // given to: however many follow it, each time has one job. What was last put is kept on the
-// server, by the schedule's id.
+// server, by the schedule's id. It is due by the server's clock (that of [WithClock], if the client
+// has one): what the workers' machines take for the time does not matter.
 //
 // Unlike a recurring job ([Queue.Recur]), which any client's pop puts, it needs a running
 // worker, and knows calendars and time zones.
@@ -135,23 +136,34 @@ func (s *Schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 // lateness is how far behind its time a job may be put without having been missed.
 const lateness = 10 * time.Second
 
+// errNotYet means that the server refused to put a job that is not due by its clock.
+var errNotYet = errors.New("not due yet")
+
+// notYetBackoff says how long to wait before such a job is tried again.
+var notYetBackoff = ExponentialBackoff(10*time.Millisecond, time.Second)
+
+// lookInterval bounds how long a worker trusts its own count of the server's time.
+const lookInterval = time.Minute
+
 // follow puts the jobs of a schedule until the worker stops.
 func (w *Worker) follow(ctx context.Context, s *Schedule) {
 	var last time.Time
 	for failures := 0; ; {
-		next, err := w.putDue(ctx, s, &last)
-		wait := min(next.Sub(w.now()), time.Minute) // then it looks again: clocks are set, machines sleep
+		wait, err := w.putDue(ctx, s, &last)
 		switch {
-		case err != nil:
+		case err == nil && wait < 0:
+			return // it is never due again
+		case err == nil:
+			failures = 0
+		case errors.Is(err, errNotYet):
+			failures++
+			wait = notYetBackoff(nil, failures, nil)
+		default:
 			failures++
 			wait = awayBackoff(nil, failures, nil)
 			if failures == 1 && ctx.Err() == nil {
 				w.log.Error("qless: a schedule can't be followed", "schedule", s.id, "error", err)
 			}
-		case next.IsZero():
-			return // it is never due again
-		default:
-			failures = 0
 		}
 		if !w.idleFor(ctx, wait) {
 			return
@@ -172,55 +184,74 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// putDue puts the jobs that have fallen due after the last one, which it moves on. It returns when
-// the next one is due.
-func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (next time.Time, err error) {
-	if last.IsZero() {
-		if *last, err = w.client.scheduledLast(ctx, s.id, w.now()); err != nil {
-			return next, err
-		}
+// putDue puts the jobs that have fallen due after the last one, which it moves on. It returns how
+// long to wait before the next look; less than 0 when the schedule is never due again. All times
+// are the server's, so that it does not matter what this machine takes for the time.
+func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (time.Duration, error) {
+	stored, now, err := w.client.scheduledLast(ctx, s.id)
+	if err != nil {
+		return 0, err
 	}
-	times, next := s.due(*last, w.now())
+	looked := time.Now()
+	*last = between(stored, *last, now)
+	times, next := s.due(*last, now)
 	for _, at := range times {
 		err := w.client.putScheduled(ctx, s, at)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
 			w.log.Error("qless: a scheduled job can't be put", "schedule", s.id, "due", at, "error", err)
 		} else if err != nil {
-			return next, err
+			return 0, err
 		}
 		*last = at
 	}
-	return next, nil
-}
-
-// now is the time by the client's clock, or this machine's.
-func (w *Worker) now() time.Time {
-	if clock := w.client.runner.clock; clock != nil {
-		return clock()
+	if next.IsZero() {
+		return -1, nil
 	}
-	return time.Now()
+	return max(min(next.Sub(now), lookInterval)-time.Since(looked), time.Millisecond), nil
 }
 
-// scheduledLast returns when a schedule was last due; for a new one, a given time.
-func (c *Client) scheduledLast(ctx context.Context, id string, since time.Time) (time.Time, error) {
-	reply, err := c.run(ctx, "schedule.last", "", id, formatTime(since))
+// between returns t, or the limit that it exceeds.
+func between(earliest, t, latest time.Time) time.Time {
+	if t.Before(earliest) {
+		t = earliest
+	}
+	if t.After(latest) {
+		t = latest
+	}
+	return t
+}
+
+// scheduledLast returns when a schedule was last due, and what time it is on the server.
+func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.Time, err error) {
+	const op = "schedule.last"
+	reply, err := c.run(ctx, op, "", id)
 	if err != nil {
-		return time.Time{}, err
+		return last, now, err
 	}
-	last := numberOf(reply).time()
-	if last.IsZero() {
-		return time.Time{}, unexpected("schedule.last", reply)
+	times, err := decodeStrings(op, reply)
+	if err != nil {
+		return last, now, err
 	}
-	return last, nil
+	if len(times) == 2 {
+		last, now = numberOf(times[0]).time(), numberOf(times[1]).time()
+	}
+	if last.IsZero() || now.IsZero() {
+		return last, now, unexpected(op, reply)
+	}
+	return last, now, nil
 }
 
-// putScheduled puts the job of a time, unless another process did.
+// putScheduled puts the job of a time, unless another process did; errNotYet when the server says
+// that it is not due.
 func (c *Client) putScheduled(ctx context.Context, s *Schedule, at time.Time) error {
 	jid := s.id + "@" + at.UTC().Format(time.RFC3339)
 	p, err := newPut(s.queue, s.klass, s.data, append([]PutOption{JID(jid)}, s.options...))
 	if err != nil {
 		return err
 	}
-	_, err = c.run(ctx, "schedule", p.options.jid, append([]any{s.id, formatTime(at)}, p.args(c.worker)...)...)
+	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.id, formatTime(at)}, p.args(c.worker)...)...)
+	if early, ok := reply.(int64); ok && early == 0 {
+		return errNotYet
+	}
 	return err
 }

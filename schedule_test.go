@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -327,3 +329,123 @@ func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 	w.puts(1)
 	require.Len(t, e.scheduled(), 1)
 }
+
+// putAt runs the script that puts the job of a schedule called s that was due at a time, as a
+// process does that takes it for due.
+func (e *env) putAt(due time.Time) any {
+	e.t.Helper()
+	jid := "s@" + due.UTC().Format(time.RFC3339)
+	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", qless.FormatTime(due), "w1", "jobs", jid, "K", "{}", "0")
+	require.NoError(e.t, err)
+	return reply
+}
+
+func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
+	e := newEnv(t)
+	e.missed(0, schedule("* * * * *"))
+	e.unchanged(func() {
+		for _, ahead := range []time.Duration{time.Second, time.Minute, 6 * time.Hour} {
+			require.EqualValues(t, 0, e.putAt(e.clock.Now().Add(ahead)), "not yet")
+		}
+	})
+	e.clock.Advance(time.Minute)
+	e.follower(schedule("* * * * *")).puts(1)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+}
+
+func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
+	poison := func(e *env) {
+		e.missed(0, schedule("* * * * *"))
+		last := qless.FormatTime(e.clock.Now().Add(6 * time.Hour))
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
+	}
+	t.Run("for those who begin to follow it", func(t *testing.T) {
+		e := newEnv(t)
+		poison(e)
+		e.missed(time.Minute, schedule("* * * * *"))
+		e.follower(schedule("* * * * *")).puts(1)
+		require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+	})
+	t.Run("for those who follow it already", func(t *testing.T) {
+		e := newEnv(t)
+		poison(e)
+		e.clock.Advance(time.Minute)
+		due := noon.Add(time.Minute)
+		require.Equal(t, "s@2024-01-02T12:01:00Z", e.putAt(due))
+		require.Nil(t, e.putAt(due), "it is put once")
+	})
+}
+
+// A replica that becomes the master may have a clock that is a little behind.
+func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
+	e := newEnv(t)
+	e.missed(5*time.Minute, schedule("* * * * *"))
+	e.follower(schedule("* * * * *")).puts(1)
+	e.clock.Advance(-30 * time.Second)
+	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
+	w := e.follower(schedule("* * * * *").OnMissed(qless.RunAll))
+	w.await(t, "the last time", 1, of("schedule.last"))
+	w.stop()
+	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
+	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
+	require.Equal(t, []string{"put"}, whats(e.job("s@2024-01-02T12:05:00Z").History))
+}
+
+func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("* * * * *"))
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("schedule")).Err()) // one trip, not two
+	w := e.newFollower(schedule("* * * * *"))
+	w.instead("schedule.last", func(send func() error) error {
+		w.instead("schedule.last", nil)
+		defer e.clock.Advance(-30 * time.Second)
+		return send()
+	})
+	w.instead("schedule", func(send func() error) error {
+		w.instead("schedule", nil)
+		defer e.clock.Advance(30 * time.Second)
+		return send()
+	})
+	require.NoError(t, w.Start(t.Context()))
+	w.puts(2)
+	require.EqualValues(t, 0, w.await(t, "a put", 1, of("schedule")).reply)
+	require.Equal(t, "s@2024-01-02T12:01:00Z", w.await(t, "a put", 2, of("schedule")).reply)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+	require.Zero(t, w.log.count("a schedule can't be followed"))
+}
+
+// The server's clock stands still, years behind the machine's.
+func TestASchedulesClockIsTheServers(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.SetTime(noon.Add(500 * time.Millisecond))
+	e := &env{t: t, rdb: redis.NewClient(&redis.Options{Addr: server.Addr()}), clock: &clock{now: noon}}
+	defer func() { _ = e.rdb.Close() }()
+	e.Client = e.client(e.rdb, qless.WithClock(nil))
+	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []*qless.Schedule{schedule("@every 1s")}})
+	require.NoError(t, w.Start(t.Context()))
+	w.await(t, "the last time", 1, of("schedule.last"))
+	server.SetTime(noon.Add(1100 * time.Millisecond))
+	w.puts(1)
+	w.stop()
+	require.Equal(t, []string{"s@2024-01-02T12:00:01Z"}, e.scheduled())
+}
+
+func TestAJobThatIsAlwaysRefusedIsTriedOnce(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("@every 1s"))
+	w := e.newFollower(schedule("@every 1s"))
+	refused := "ERR user_script:1: Put(): no script: 0000000000000000000000000000000000000000, on @user_script:1."
+	w.instead("schedule", func(func() error) error { return scriptRefusal(refused) })
+	require.NoError(t, w.Start(t.Context()))
+	w.await(t, "a look", 2, of("schedule.last"))
+	w.stop()
+	tries := w.count(func(c tapped) bool { return c.script == "schedule" })
+	require.Equal(t, 1, tries)
+	require.Equal(t, 1, w.log.count("a scheduled job can't be put"))
+}
+
+// scriptRefusal is an error that the server answers.
+type scriptRefusal string
+
+func (e scriptRefusal) Error() string { return string(e) }
+func (scriptRefusal) RedisError()     {}

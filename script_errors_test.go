@@ -222,7 +222,6 @@ var refusals = []refusal{
 	{"schedule", `Schedule(): Arg "id" missing`, nil},
 	{"schedule|s|x", `Schedule(): Arg "due" missing or not a number: x`, nil},
 	{"schedule.last", `Schedule.last(): Arg "id" missing`, nil},
-	{"schedule.last|s|x", `Schedule.last(): Arg "since" missing or not a number: x`, nil},
 }
 
 // stage makes the jobs that the refusals name, each in the state of its name.

@@ -213,7 +213,7 @@ func wrongShard(jid, other string, at *Client) error {
 }
 
 // PutMany puts jobs into their shards, as [Queue.PutMany] does into a queue, and returns their jids
-// in order. When it fails, the jids of those that were put come with the error.
+// in order. All jobs are checked before the first is put, as there. When it fails, the jids of those that were put come with the error.
 func (q *ShardedQueue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
@@ -247,16 +247,16 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 		shards[jid] = q.shards.Of(q.name, jid)
 	}
 	parts := map[*Client][]*put{}
-	for _, p := range puts {
+	for i, p := range puts {
 		jid := p.options.jid
 		shard := shards[jid]
 		for _, other := range p.options.depends {
 			if at, together := shards[other]; together && at != shard {
-				return nil, wrongShard(jid, other, at)
+				return nil, p.failure(i, wrongShard(jid, other, at))
 			}
 		}
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
-			return nil, err
+			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)
 	}

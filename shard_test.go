@@ -171,7 +171,9 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	_, err = queue.PutMany(ctx, []qless.NewJob{
 		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
 	})
-	requireCode(t, qless.ErrWrongShard, err)
+	failure := requireCode(t, qless.ErrWrongShard, err)
+	require.Equal(t, elsewhere, failure.JID)
+	require.Contains(t, failure.Message, "jobs[1]: ")
 	_, err = shards.Job(ctx, "{order-7}-new")
 	requireCode(t, qless.ErrNotFound, err)
 

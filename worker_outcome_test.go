@@ -274,6 +274,60 @@ func TestDefaultFailGroupNamesKlassAndError(t *testing.T) {
 	}
 }
 
+// Each message is one that programs have, with what must not be in the name of a group.
+func TestDefaultFailGroupLeavesOutWhatVaries(t *testing.T) {
+	job := &qless.Job{Klass: "Mail::Welcome"}
+	for message, group := range map[string]string{
+		`no such user "jane"`:                        "no such user *",
+		`no such user 'jane'`:                        "no such user *",
+		"no such user `jane`":                        "no such user *",
+		"no such user `jane'":                        "no such user *",
+		`no such user “Jane Doe”`:                    "no such user *",
+		`no such user ‘Jane Doe’`:                    "no such user *",
+		`no such user ‘Jane, who can’t come’, sorry`: "no such user *, sorry",
+		`no such user „Jane Doe“`:                    "no such user *",
+		`no such user «Jane Doe»`:                    "no such user *",
+		`no such user "Jane \"JD\" Doe"`:             "no such user *",
+		`no such user "Jane Doe`:                     "no such user *",
+		`no such user 'Jane Doe`:                     "no such user *",
+		"no such user “Jane\nDoe”":                   "no such user *",
+		`can't greet 'Jane Doe', who's away`:         "can't greet *, who's away",
+		`the users' mailbox 'Jane's' can't be read`:  "the users' mailbox * can't be read",
+		`can’t greet Jane.Doe@example.org: bounced`:  "can’t greet *: bounced",
+		`550 5.1.1 <jane.doe@example.org>: Recipient address rejected: User unknown`:               "* <*>: Recipient address rejected: User unknown",
+		`mail to "jane doe"@example.org was refused`:                                               "mail to * was refused",
+		`mailto:jane@example.org can't be reached`:                                                 "* can't be reached",
+		`Get https://example.org/users/jane?token=abc: EOF`:                                        "Get *: EOF",
+		`unexpected status 503 Service Unavailable`:                                                "unexpected status * Service Unavailable",
+		`read tcp 10.0.0.7:41312->10.0.0.9:5432: i/o timeout`:                                      "read tcp *: i/o timeout",
+		`dial tcp [2001:db8::1]:6379: connect: connection refused`:                                 "dial tcp [*: connect: connection refused",
+		`dial tcp: lookup db.internal on 10.0.0.2:53: no such host`:                                "dial tcp: lookup db.internal on *: no such host",
+		`lookup jane.example.org:5432 failed`:                                                      "lookup * failed",
+		`open /home/jane/letter.pdf: no such file or directory`:                                    "open *: no such file or directory",
+		`open letters/jane.pdf: permission denied`:                                                 "open *: permission denied",
+		`open C:\Users\Jane\letter.pdf: Access is denied.`:                                         "open *: Access is denied.",
+		`(open ~/letter.pdf) failed`:                                                               "(open *) failed",
+		`order A-1007 has no items`:                                                                "order * has no items",
+		`order deadbeefcafe has no items`:                                                          "order * has no items",
+		`order 9f8b7c6d-aaaa-4bbb-8ccc-ddddeeeeffff has no items`:                                  "order * has no items",
+		`order 17 18 19 have no items`:                                                             "order * have no items",
+		`ERROR: duplicate key value violates unique constraint "users_email_key" (SQLSTATE 23505)`: "ERROR: duplicate key value violates unique constraint * (SQLSTATE *)",
+		`Key (email)=(jane@example.org) already exists.`:                                           "Key (email)* already exists.",
+		`Key (name, city)=(Jane Doe, Rome) already exists.`:                                        "Key (name, city)* already exists.",
+		`Duplicate entry 'jane@example.org' for key 'users.email'`:                                 "Duplicate entry * for key *",
+		`insert failed: user=jane id=17, retry=no`:                                                 "insert failed: user=* id=*, retry=*",
+		`invalid character '<' looking for beginning of value`:                                     "invalid character * looking for beginning of value",
+		`json: cannot unmarshal string into field User.age of type int`:                            "json: cannot unmarshal string into field User.age of type int",
+		`at 2024-01-02 12:00:00 +0000 UTC: too late`:                                               "at * UTC: too late",
+		`Überweisung an “Jörg” über 17,50 € abgelehnt`:                                             "Überweisung an * über * € abgelehnt",
+		`connection reset by peer`:                                                                 "connection reset by peer",
+		`...`:                                                                                      "...",
+		`"`:                                                                                        "*",
+	} {
+		require.Equal(t, "Mail::Welcome:"+group, qless.DefaultFailGroup(job, errors.New(message)), message)
+	}
+}
+
 func TestFailGroupMayBeReplaced(t *testing.T) {
 	e := newLiveEnv(t)
 	for _, group := range []string{"mine", ""} {
@@ -285,5 +339,15 @@ func TestFailGroupMayBeReplaced(t *testing.T) {
 			group = "K"
 		}
 		require.Equal(t, group, job.Failure.Group)
+	}
+}
+
+func TestNextWithADependencyNamedLikeAListOfAJobFailsTheJob(t *testing.T) {
+	e := newLiveEnv(t)
+	for _, suffix := range listSuffixes {
+		job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("q2", qless.DependsOn("x"+suffix))))
+		require.Equal(t, "fail", got.action)
+		require.Equal(t, "K:next", job.Failure.Group)
+		require.Contains(t, job.Failure.Message, "x"+suffix)
 	}
 }

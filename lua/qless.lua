@@ -6791,8 +6791,13 @@ local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', recur_key(jid), 'count', 'queue')
-if old[2] then
+local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
+local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+  and call('zscore', queue_key(queue, 'recur'), jid)
+if not kept then
+  call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+end
+if old[2] and old[2] ~= queue then
   call('zrem', queue_key(old[2], 'recur'), jid)
 end
 call('hset', recur_key(jid),
@@ -6808,9 +6813,10 @@ call('hset', recur_key(jid),
   'interval', interval,
   'retries', retries,
   'backlog', backlog)
-call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 know_queue(queue)
-wake_for(queue, offset)
+if not kept then
+  wake_for(queue, offset)
+end
 return jid
 elseif command == 'recur.get' then
 local call = redis.call
@@ -9485,8 +9491,11 @@ local function put_from_arguments()
 end
 local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
-local last = tonumber(call('hget', prefix .. 'x:schedules', id) or nil)
-if last and last >= due then
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
   return nil
 end
 table.remove(ARGV, 2)
@@ -9504,19 +9513,41 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
 local call = redis.call
 local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local id = required('Schedule.last', 'id', ARGV[2])
-local since = number('Schedule.last', 'since', ARGV[3])
-call('hsetnx', prefix .. 'x:schedules', id, since)
-return call('hget', prefix .. 'x:schedules', id)
+local key = prefix .. 'x:schedules'
+local last = finite(call('hget', key, id))
+if not last or last > now + 60 then
+  call('hset', key, id, stamp)
+  last = now
+end
+return {exact(math.min(last, now)), stamp}
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]

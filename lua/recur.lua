@@ -1,7 +1,8 @@
 -- recur: puts a job into a queue again and again, at an interval.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json, retries n, backlog n
+-- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json, retries n,
+--          backlog n, keep 1 when one that exists keeps its time, if its queue and interval do not change
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands
@@ -33,8 +34,13 @@ local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
 
-local old = call('hmget', recur_key(jid), 'count', 'queue')
-if old[2] then
+local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
+local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+  and call('zscore', queue_key(queue, 'recur'), jid)
+if not kept then
+  call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+end
+if old[2] and old[2] ~= queue then
   call('zrem', queue_key(old[2], 'recur'), jid)
 end
 call('hset', recur_key(jid),
@@ -50,7 +56,8 @@ call('hset', recur_key(jid),
   'interval', interval,
   'retries', retries,
   'backlog', backlog)
-call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 know_queue(queue)
-wake_for(queue, offset)
+if not kept then
+  wake_for(queue, offset)
+end
 return jid

@@ -1,16 +1,22 @@
--- schedule.last: when a schedule was last due. A new one counts as due at the given time, so
+-- schedule.last: when a schedule was last due, and what time it is. A new one counts as due now, so
 -- that its first job is the next.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id, since
--- Returns  that time, as text
+-- ARGV     NOW, id
+-- Returns  {last, now}, as text; last is not after now
 -- Errors   Schedule.last()
--- Cost     2 commands
+-- Cost     1 command, 1 more for a new schedule
 
 -- @include "lib/check.lua"
--- @include "lib/base.lua"
+-- @include "lib/clock.lua"
 
 local id = required('Schedule.last', 'id', ARGV[2])
-local since = number('Schedule.last', 'since', ARGV[3])
-call('hsetnx', prefix .. 'x:schedules', id, since)
-return call('hget', prefix .. 'x:schedules', id)
+local key = prefix .. 'x:schedules'
+local last = finite(call('hget', key, id))
+-- A time much later than now came from a clock that was ahead. A little later, it is the server's own
+-- clock that was put back: what was put since then is not put again.
+if not last or last > now + 60 then
+  call('hset', key, id, stamp)
+  last = now
+end
+return {exact(math.min(last, now)), stamp}

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
--- Returns  the jid, or nil when the schedule has gone past that time already
+-- Returns  the jid, nil when the schedule has gone past that time already, or 0 when it is not due yet
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
 --
@@ -12,8 +12,12 @@
 
 local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
-local last = tonumber(call('hget', prefix .. 'x:schedules', id) or nil)
-if last and last >= due then
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+-- As in schedule.last, a time much later than now does not count.
+if last and last >= due and last <= now + 60 then
   return nil
 end
 table.remove(ARGV, 2)

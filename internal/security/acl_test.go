@@ -2,6 +2,8 @@ package security
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +100,33 @@ func TestAnApplicationNeedsNoMore(t *testing.T) {
 	tour.Dashboard(t, c)
 	tour.Client(t, c)
 	require.Empty(t, refusals(t, server))
+}
+
+// A URL with the number of a database needs a command more, which the page names.
+func TestADatabaseWithANumberNeedsSelect(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), "database number other than 0: `+select`")
+	server := redistest.Start(t)
+	for name, select1 := range map[string]bool{"app": false, "chooser": true} {
+		allowed := rules(t, "app")
+		if select1 {
+			allowed = append(allowed, "+select")
+		}
+		user(t, server, name, allowed)
+		c, err := qless.Dial(t.Context(), "redis://"+name+":secret@"+server.Addr()+"/1")
+		if !select1 {
+			require.ErrorIs(t, err, qless.ErrServer)
+			require.NotContains(t, err.Error(), "secret")
+			continue
+		}
+		require.NoError(t, err)
+		tour.Furnish(t, c)
+		tour.Dashboard(t, c)
+		tour.Client(t, c)
+		require.NoError(t, c.Close())
+	}
+	require.Empty(t, server.Client(t).Keys(t.Context(), "*").Val(), "database 0 is left alone")
 }
 
 func TestAWorkerNeedsNoMore(t *testing.T) {

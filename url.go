@@ -1,0 +1,73 @@
+package qless
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// parseURL reads the URL of a server. The URL may hold a password anywhere, if it is not written as
+// it should be, so errors have nothing of it but the names of options: neither the parser's error,
+// nor its text.
+func parseURL(raw string) (*redis.Options, error) {
+	if problem := misspelt(raw); problem != "" {
+		return nil, invalid("dial", "", "%s", problem)
+	}
+	options, err := redis.ParseURL(raw)
+	if err == nil {
+		return options, nil
+	}
+	return nil, invalid("dial", "", "%s", whyRefused(raw))
+}
+
+const wantURL = "want redis://localhost:6379 or the like"
+
+const specialCharacter = "the URL can't be read: is there a special character in the password? " +
+	"write it percent-encoded, as in %2F"
+
+// misspelt tells what keeps a URL from being one of a server; empty when its parts can be told
+// apart.
+func misspelt(raw string) string {
+	scheme, rest, found := strings.Cut(raw, "://")
+	switch {
+	case strings.TrimSpace(raw) == "":
+		return "the URL is empty: is REDIS_URL set?"
+	case strings.ContainsFunc(raw, unicode.IsSpace), strings.ContainsFunc(raw, unicode.IsControl):
+		return "the URL has a space or a control character: write it percent-encoded, as in %20"
+	case !found || scheme == "":
+		return "the URL has no scheme: " + wantURL
+	case !slices.Contains([]string{"redis", "rediss", "unix"}, strings.ToLower(scheme)):
+		return "the URL's scheme is not redis, rediss or unix: " + wantURL +
+			"; for sentinels or a cluster, use New with a client of go-redis"
+	}
+	// The host begins after the last @ before the path, so an @ further on is that of a password that
+	// was cut off too early.
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
+		return specialCharacter
+	}
+	if _, err := url.Parse(raw); err != nil {
+		return specialCharacter
+	}
+	return ""
+}
+
+// whyRefused tells which part of a URL that can be parsed is not what go-redis takes.
+func whyRefused(raw string) string {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return specialCharacter
+	}
+	for name, values := range parsed.Query() {
+		alone := url.URL{Scheme: "redis", RawQuery: url.Values{name: values}.Encode()}
+		if _, err := redis.ParseURL(alone.String()); err != nil {
+			return "the URL's option \"" + name + "\" is unknown, or its value can't be used"
+		}
+	}
+	if parsed.Scheme == "unix" {
+		return "the URL has no path of a socket: want unix:///run/redis.sock or the like"
+	}
+	return "the URL's path is no database number: want redis://localhost:6379/0 or the like"
+}
