@@ -28,9 +28,9 @@ func chain(err error) []error {
 	return append(all, chain(errors.Unwrap(err))...)
 }
 
-// dial fails to dial a URL, and returns the error, and every text that it, those beneath it, the
-// log and go-redis have.
-func dial(t *testing.T, url string) (failure error, texts string) {
+// dial fails to dial a URL, and returns every text that the error, those beneath it, the log and
+// go-redis have, and the error.
+func dial(t *testing.T, url string) (texts string, err error) {
 	t.Helper()
 	var log bytes.Buffer
 	heard := overhear(t)
@@ -42,7 +42,7 @@ func dial(t *testing.T, url string) (failure error, texts string) {
 	for _, one := range chain(err) {
 		texts += fmt.Sprintf("%s\n%v\n%+v\n%#v\n%q\n", one.Error(), one, one, one, one)
 	}
-	return err, texts + log.String() + heard()
+	return texts + log.String() + heard(), err
 }
 
 func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
@@ -91,7 +91,7 @@ func TestDialTellsNoSecretsOfAURLThatCanNotBeRead(t *testing.T) {
 		"6379":                                       "redis://localhost:6379",
 	} {
 		t.Run(url, func(t *testing.T) {
-			err, texts := dial(t, url)
+			texts, err := dial(t, url)
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, hint)
 			for _, secret := range []string{"alice", "pa5s", "w0rd", "1234"} {
 				require.NotContains(t, texts, secret)
@@ -112,7 +112,7 @@ func TestDialTellsNoPasswordWhenItCanNotConnect(t *testing.T) {
 		"a socket":             "unix://alice:pa5s%2Fw0rd@/nowhere/redis.sock?max_retries=-1",
 	} {
 		t.Run(what, func(t *testing.T) {
-			_, texts := dial(t, url)
+			texts, _ := dial(t, url)
 			require.NotContains(t, texts, "pa5s")
 			require.NotContains(t, texts, "w0rd")
 		})
