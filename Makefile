@@ -40,6 +40,10 @@ interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
 	go test -race -p 1 -tags interop ./interop ./compat/workqueue
 
+.PHONY: wake-model
+wake-model: ## check the wake-up protocol with spin
+	@tests/model/spin
+
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
 	@internal/servers/matrix
