@@ -233,7 +233,18 @@ func (p *pipeline) send(ctx context.Context, calls []*pipelined, texts bool) {
 		c.call = p.runner.newCall(ctx, c.script, whole, c.args)
 		_ = pipe.Process(ctx, c.call) // queued: the error comes with the reply
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, err := pipe.Exec(ctx)
+	for _, c := range calls {
+		c.failed(err)
+	}
+}
+
+// failed gives a command of a pipeline the error of the whole, if it has neither an answer nor an
+// error of its own: the connection could not be used at all.
+func (c *pipelined) failed(err error) {
+	if err != nil && c.call.Err() == nil && c.call.Val() == nil {
+		c.call.SetErr(err)
+	}
 }
 
 // formatTime writes a time as the scripts read it: seconds with a fraction.

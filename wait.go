@@ -54,7 +54,10 @@ func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any)
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, put)
 		_ = pipe.Process(ctx, wait)
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, err = pipe.Exec(ctx)
+		if err != nil && put.Err() == nil && wait.Err() == nil {
+			put.SetErr(err) // neither was sent
+		}
 		return put.Err()
 	}
 	reply, err := c.runner.runBy(ctx, send, op, args...)

@@ -6798,7 +6798,7 @@ if not kept then
   call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 end
 if old[2] and old[2] ~= queue then
-  call('zrem', queue_key(old[2], 'recur'), jid)
+  try('zrem', queue_key(old[2], 'recur'), jid)
 end
 call('hset', recur_key(jid),
   'jid', jid,
@@ -7170,7 +7170,7 @@ if changes.queue or changes.interval then
   local target = changes.queue or queue
   call('zadd', queue_key(target, 'recur'), exact(due), jid)
   if target ~= queue then
-    call('zrem', queue_key(queue, 'recur'), jid)
+    try('zrem', queue_key(queue, 'recur'), jid)
     know_queue(target)
   end
   wake_for(target, due - now)
@@ -8555,6 +8555,9 @@ local function lock(queue, jids, worker, settings, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
 local order = ARGV[4]
@@ -8587,58 +8590,58 @@ local function wake(queue)
     end
   end
 end
-local function has_ready(queue)
+local function is_claimed(queue, due, worker)
+  local held = try('get', due_key(queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
   end
+  local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    if finite(try('zcount', queue_key(queue, part), '-inf', stamp), 0) > 0 then
-      return true
-    end
+    local due = tonumber(try('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+    soonest = due and math.min(due, soonest) or soonest
   end
-  return false
+  return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
   for i = 1, #queues do
-    if paused[i] == 0 and has_ready(queues[i]) then
+    if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
     end
   end
 end
-local function give_up_claim()
-local PASSED = 100
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
-      return
-    end
+local function count_listeners()
+  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return heard[2], heard[4] > 0
+end
+local function drop_claim()
+  if claim == '' then
+    return false
   end
-end
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
-end
   local held = try('get', due_key(claim))
-  if type(held) == 'string' and string.match(held, ' (.*)$') == worker then
-    call('del', due_key(claim))
-    wake(claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
   end
+  return call('del', due_key(claim)) == 1
 end
 local function become_busy()
   try('srem', idle, worker)
-  if claim ~= '' then
-    give_up_claim()
+  drop_claim()
+  if call('exists', idle) == 0 then
+    return 2
   end
-  if call('exists', idle) == 1 then
-    pass_on()
-  end
+  pass_on()
+  return (count_listeners())
 end
 if count == 0 then
-  become_busy()
-  return {cursor, '0', '', 0}
+  return {cursor, '0', '', become_busy()}
 end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
@@ -8758,8 +8761,28 @@ end
   until gone == 0
 end
 local function become_idle()
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
+local PASSED = 100
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+      return
+    end
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', due_key(queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -8779,16 +8802,10 @@ local function coming_due()
   return coming
 end
 local function claim_due(queue, due)
-  local key = due_key(queue)
-  local held = try('get', key)
-  if type(held) == 'string' then
-    local until_then, holder = string.match(held, '^(%S+) (.*)$')
-    local at = tonumber(until_then)
-    if at and holder ~= worker and at > now and at <= due then
-      return false
-    end
+  if is_claimed(queue, due, worker) then
+    return false
   end
-  call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
   return true
 end
 local function claim_soonest()
@@ -8809,8 +8826,8 @@ local function wait_for(queue)
   end
 end
   local wait, claimed = claim_soonest()
-  if claim ~= '' and claim ~= claimed then
-    give_up_claim() -- before this worker is one that can be woken for it
+  if claim ~= claimed and drop_claim() then
+    wake(claim) -- before this worker is one that can be woken for it
   end
   for i = 1, #queues do
     wait_for(queues[i])
@@ -8825,15 +8842,15 @@ else
   take_round_robin(out)
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-local wait, claimed, listeners = 0, '', 0
+local wait, claimed, listens = 0, '', true
+local listeners
 if #out < count then
   wait, claimed = become_idle()
-  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  listeners = heard[4] > 0 and heard[2] or -1
+  listeners, listens = count_listeners()
 else
-  become_busy()
+  listeners = become_busy()
 end
-local reply = {cursor, exact(wait), claimed, listeners}
+local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
 for i = 1, #out do
   reply[i + 4] = out[i]
 end
@@ -10486,13 +10503,6 @@ elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -10512,6 +10522,13 @@ else
   end
 end
 local function wake(queue)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function publish(channel, message)
   return finite(try('publish', prefix .. channel, message), 0)
 end
@@ -10527,16 +10544,29 @@ local PASSED = 100
     end
   end
 end
-local function has_ready(queue)
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', due_key(queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
   end
+  local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    if finite(try('zcount', queue_key(queue, part), '-inf', stamp), 0) > 0 then
-      return true
-    end
+    local due = tonumber(try('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+    soonest = due and math.min(due, soonest) or soonest
   end
-  return false
+  return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 for i = 2, #ARGV do
   wake(ARGV[i])
@@ -10544,7 +10574,7 @@ end
 if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
   for _, listed in ipairs({'queues', 'x:queues'}) do
     for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
-      if has_ready(queue) then
+      if has_jobs(queue, '', 3600) then
         wake(queue)
       end
     end

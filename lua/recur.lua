@@ -41,7 +41,7 @@ if not kept then
   call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
 end
 if old[2] and old[2] ~= queue then
-  call('zrem', queue_key(old[2], 'recur'), jid)
+  try('zrem', queue_key(old[2], 'recur'), jid)
 end
 call('hset', recur_key(jid),
   'jid', jid,

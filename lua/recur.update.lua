@@ -45,7 +45,7 @@ if changes.queue or changes.interval then
   local target = changes.queue or queue
   call('zadd', queue_key(target, 'recur'), exact(due), jid)
   if target ~= queue then
-    call('zrem', queue_key(queue, 'recur'), jid)
+    try('zrem', queue_key(queue, 'recur'), jid)
     know_queue(target)
   end
   wake_for(target, due - now)

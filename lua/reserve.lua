@@ -11,8 +11,8 @@
 --          count     may be 0: the worker has no room and is not idle any more
 -- Returns  an array: the cursor of the next call; how many seconds to wait at the most, as text,
 --          '0' when there may be more; the queue for whose next due job this worker waits, or
---          ''; when it is idle, how many clients listen for puts by other scripts, -1 when it does
---          not listen itself; then an array for each job:
+--          ''; how many clients listen for puts by other scripts, 2 when nobody is idle, and -1
+--          when this worker is idle and is not heard itself; then an array for each job:
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
 --          spawned_from_jid, heartbeat, since when it is this worker's
 -- Errors   Reserve()
@@ -41,46 +41,52 @@ end
 
 local idle = prefix .. 'x:idle'
 
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
-end
-
 must_publish()
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
--- What is left when the worker has all that it wanted is for others that are idle.
+-- What is left when the worker has all that it wanted is for others that are idle, and so is
+-- waiting for what falls due before they ask again.
 local function pass_on() -- cold
   for i = 1, #queues do
-    if paused[i] == 0 and has_ready(queues[i]) then
+    if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
     end
   end
 end
 
--- What the worker has waited for is for another one.
-local function give_up_claim() -- cold
-  local held = try('get', due_key(claim))
-  if type(held) == 'string' and string.match(held, ' (.*)$') == worker then
-    call('del', due_key(claim))
-    wake(claim)
-  end
+-- How many clients listen for puts by other scripts.
+local function count_listeners()
+  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return heard[2], heard[4] > 0
 end
 
--- The worker has no room: it is not idle.
+-- The worker does not wait any more for what it has claimed. Whether it has been the one.
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', due_key(claim))
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', due_key(claim)) == 1
+end
+
+-- The worker has no room: it is not idle. Returns how many listen, if others are idle; else
+-- enough.
 local function become_busy()
   try('srem', idle, worker)
-  if claim ~= '' then
-    give_up_claim()
+  drop_claim()
+  if call('exists', idle) == 0 then
+    return 2
   end
-  if call('exists', idle) == 1 then
-    pass_on()
-  end
+  pass_on()
+  return (count_listeners())
 end
 
 -- A worker that was woken may have no room any more.
 if count == 0 then
-  become_busy()
-  return {cursor, '0', '', 0}
+  return {cursor, '0', '', become_busy()}
 end
 
 local settings = {} -- of the queues that have been opened
@@ -243,16 +249,10 @@ end
 
 -- Claims to wait for what falls due in a queue, unless another worker waits for it already.
 local function claim_due(queue, due)
-  local key = due_key(queue)
-  local held = try('get', key)
-  if type(held) == 'string' then
-    local until_then, holder = string.match(held, '^(%S+) (.*)$')
-    local at = tonumber(until_then)
-    if at and holder ~= worker and at > now and at <= due then
-      return false
-    end
+  if is_claimed(queue, due, worker) then
+    return false
   end
-  call('set', key, exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
   return true
 end
 
@@ -280,8 +280,8 @@ end
 
 local function become_idle() -- cold
   local wait, claimed = claim_soonest()
-  if claim ~= '' and claim ~= claimed then
-    give_up_claim() -- before this worker is one that can be woken for it
+  if claim ~= claimed and drop_claim() then
+    wake(claim) -- before this worker is one that can be woken for it
   end
   for i = 1, #queues do
     wait_for(queues[i])
@@ -297,15 +297,15 @@ else
   take_round_robin(out)
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-local wait, claimed, listeners = 0, '', 0
+local wait, claimed, listens = 0, '', true
+local listeners
 if #out < count then
   wait, claimed = become_idle()
-  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  listeners = heard[4] > 0 and heard[2] or -1
+  listeners, listens = count_listeners()
 else
-  become_busy()
+  listeners = become_busy()
 end
-local reply = {cursor, exact(wait), claimed, listeners}
+local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
 for i = 1, #out do
   reply[i + 4] = out[i]
 end

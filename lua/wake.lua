@@ -1,10 +1,11 @@
--- wake: wakes an idle worker of each of some queues, or of every known queue that has jobs.
+-- wake: wakes an idle worker of each of some queues, or of every known queue that has jobs for one.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; none: every queue that has jobs which could be taken
+-- ARGV     NOW, queue...; none: every queue with jobs that are ready, or due
+--          within an hour, if nobody waits for them
 -- Returns  nil
 -- Errors   none
--- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 4 more a queue
+-- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
 
 -- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
@@ -15,7 +16,7 @@ end
 if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
   for _, listed in ipairs({'queues', 'x:queues'}) do
     for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
-      if has_ready(queue) then
+      if has_jobs(queue, '', 3600) then
         wake(queue)
       end
     end

@@ -48,17 +48,34 @@ local function wake_for_limit(option)
   end
 end
 
--- Whether a queue has anything that could be taken at once.
-local function has_ready(queue)
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
+
+-- Whether an idle worker, other than this one, waits for what falls due in a queue at a time.
+local function is_claimed(queue, due, worker)
+  local held = try('get', due_key(queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+
+-- Whether a queue has jobs for an idle worker, other than this one: some that could be taken at
+-- once, or that fall due so soon, and nobody waits for them.
+local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
   end
+  local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    if finite(try('zcount', queue_key(queue, part), '-inf', stamp), 0) > 0 then
-      return true
-    end
+    local due = tonumber(try('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+    soonest = due and math.min(due, soonest) or soonest
   end
-  return false
+  return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 
 -- Wakes one worker, whatever its queues are.

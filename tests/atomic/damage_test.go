@@ -1,6 +1,7 @@
 package atomic
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey) {
 	reply, err := b.run(t.Context(), line)
 	after := b.keys(t)
 	if err != nil {
-		require.Equal(t, before, after, "%s: refused (%v), but not as it was", d, err)
+		requireSame(t, before, after, fmt.Sprintf("%s: refused (%v), but not as it was", d, err))
 		return
 	}
 	jids := jidsOf(before, after, whole)

@@ -154,3 +154,15 @@ func difference(a, b map[string]string) string {
 	}
 	return strings.Join(told, "\n    ")
 }
+
+// requireSame fails unless two keyspaces are equal, and tells how they differ.
+func requireSame(t *testing.T, want, got []storedKey, message string) {
+	t.Helper()
+	jids := jidsOf(want, got)
+	a, b := factsOf(want, jids, ""), factsOf(got, jids, "")
+	for about := range joined(a, b) {
+		if !maps.Equal(a[about], b[about]) {
+			t.Errorf("%s: %s:\n    %s", message, about, difference(a[about], b[about]))
+		}
+	}
+}

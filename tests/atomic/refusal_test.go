@@ -35,12 +35,12 @@ func TestAFullServerIsWorkedOff(t *testing.T) {
 			_, err = b.run(t.Context(), line)
 			require.NoError(t, b.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 			if err == nil {
-				require.Equal(t, want, b.keys(t), "it is done as a whole")
+				requireSame(t, want, b.keys(t), "not done as a whole")
 				return
 			}
 			require.False(t, consumes(line), "%v", err)
 			require.ErrorContains(t, err, "OOM ")
-			require.Equal(t, before, b.keys(t))
+			requireSame(t, before, b.keys(t), "refused, but not as it was")
 		})
 	}
 }
@@ -64,11 +64,11 @@ func TestAUserWithoutChannelsChangesNothingOrAll(t *testing.T) {
 			before := b.keys(t)
 			_, err = app.run(t.Context(), line)
 			if err == nil {
-				require.Equal(t, want, b.keys(t), "it is done as a whole")
+				requireSame(t, want, b.keys(t), "not done as a whole")
 				return
 			}
 			require.ErrorContains(t, err, "NOPERM ")
-			require.Equal(t, before, b.keys(t))
+			requireSame(t, before, b.keys(t), "refused, but not as it was")
 		})
 	}
 }

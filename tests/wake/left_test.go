@@ -61,6 +61,26 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e.runs("of the second queue")
 }
 
+// A worker is woken for several jobs at once, takes one, and has no room for the others: the one that
+// falls due later is for another worker to wait for.
+func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
+	e := newEnv(t, redistest.Start(t), "ql:")
+	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
+	e.put("q", "so that the queue is known")
+	e.workerThat(one, func(context.Context) {})
+	e.runs("so that the queue is known")
+	busy := busyUntil(t)
+	e.workerThat(one, busy)
+	e.workerThat(one, busy)
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{
+		{Klass: "K", Options: []qless.PutOption{qless.JID("now")}},
+		{Klass: "K", Options: []qless.PutOption{qless.JID("later"), qless.Delay(time.Second)}},
+	})
+	require.NoError(t, err)
+	e.runs("now")
+	e.runs("later")
+}
+
 // Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
 // finds the one that is alive.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
