@@ -74,7 +74,7 @@ var changeActions = []action{
 	},
 	{
 		name: "SetPriority", weight: 3,
-		draw: func(d *dice) step { return d.onAny(step{Do: "SetPriority", Priority: d.priority()}) },
+		draw: func(d *dice) step { return d.onAny(step{Do: "SetPriority", Priority: d.newPriority()}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.SetPriority(w.ctx, *s.Priority)) }),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.priority = *s.Priority

@@ -96,7 +96,7 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	amount("retries", float64(j.retries), 0)
 	amount("remaining", float64(j.remaining), 0)
 	amount("expires", j.expires, 0)
-	amount("time", j.time, 0)
+	amount("time", j.time, timeSlack(j))
 	if grace := h.fields["grace"] == "1"; grace != j.grace {
 		p.add("grace of %s: the server says %t, the model %t", j.jid, grace, j.grace)
 	}
@@ -115,6 +115,15 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	if score, ok := k.score(j); !ok || !near(score, j.score, j.slack) {
 		p.add("score of %s: the server says %.17g (there: %t), the model %.17g", j.jid, score, ok, j.score)
 	}
+}
+
+// timeSlack returns how far the time of a job may be off: recurring jobs put theirs at a time that
+// may be rounded to seconds.
+func timeSlack(j *job) float64 {
+	if j.spawnedFrom != "" {
+		return 1
+	}
+	return 0
 }
 
 func compareSet(p *problems, what string, e *entry, want map[string]bool) {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -180,21 +181,20 @@ func (d *dice) onAny(s step) step {
 
 // byOldHandle lets a step use what a worker was given once.
 func (d *dice) byOldHandle(s step) step {
-	var all []step
-	for key, handles := range d.m.handles {
-		for i := range handles {
-			s.Worker, s.JID, s.Handle = key.worker, key.jid, i
-			all = append(all, s)
-		}
+	var all []handleKey
+	for key := range d.m.handles {
+		all = append(all, key)
 	}
 	if len(all) == 0 {
 		s.Worker, s.JID, s.Read = d.worker(), d.jid(), true
 		return s
 	}
-	slices.SortFunc(all, func(a, b step) int {
-		return slices.Compare([]string{a.Worker, a.JID, fmt.Sprint(a.Handle)}, []string{b.Worker, b.JID, fmt.Sprint(b.Handle)})
+	slices.SortFunc(all, func(a, b handleKey) int {
+		return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.jid, b.jid))
 	})
-	return pick(d, all)
+	key := pick(d, all)
+	s.Worker, s.JID, s.Handle = key.worker, key.jid, d.IntN(len(d.m.handles[key]))
+	return s
 }
 
 // putting draws what a put says of a job.
@@ -217,8 +217,10 @@ func (d *dice) priority() *int {
 	if d.chance(60) {
 		return nil
 	}
-	return ptr(pick(d, []int{-5, 0, 1, 10, 1000}))
+	return d.newPriority()
 }
+
+func (d *dice) newPriority() *int { return ptr(pick(d, []int{-5, 0, 1, 10, 1000})) }
 
 func (d *dice) retries() *int {
 	if d.chance(70) {
@@ -317,7 +319,7 @@ func (d *dice) setting() (option, value string) {
 		{pick(d, queueNames) + "-max-concurrency", "0", "1", "2", "3"},
 		{qless.ConfigJobsHistoryCount, "0", "2", "5", "10"},
 		{qless.ConfigJobsHistory, "0", "3600", "604800"},
-		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "100"},
+		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "10", "10"},
 		{qless.ConfigMaxWorkerAge, "60", "86400"},
 	}
 	drawn := pick(d, values)

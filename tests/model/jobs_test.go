@@ -90,9 +90,9 @@ func jidsOf(jobs []*job) []string {
 // sorted returns the names in a set, in order.
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// view shows a job as a reply of the server tells it.
+// view shows a job as a reply of the server tells it: times have 14 digits there.
 func (j *job) view(tracked bool) string {
-	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.6f, tracked %t, "+
+	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, tracked %t, "+
 		"from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v}",
 		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0), tracked,
 		j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure, j.history)
@@ -119,7 +119,7 @@ func viewOf(j *qless.Job) string {
 }
 
 func (f failure) String() string {
-	return fmt.Sprintf("{%s %q by %q at %.6f}", f.group, f.message, f.worker, f.when)
+	return fmt.Sprintf("{%s %q by %q at %.14g}", f.group, f.message, f.worker, f.when)
 }
 
 func setOf(names []string) map[string]bool {

@@ -192,9 +192,13 @@ func (m *queues) recurring(queue string) []*recurring {
 	return all
 }
 
-// spawn puts at most limit due jobs of a recurring one, and returns how many.
+// spawn puts at most limit due jobs of a recurring one, and returns how many. Those of whole
+// seconds fall due on whole seconds.
 func (m *queues) spawn(r *recurring, limit int) int {
 	at := r.due
+	if r.interval == math.Floor(r.interval) {
+		at = math.Floor(at)
+	}
 	if missed := (m.now - at) / r.interval; r.backlog != 0 && missed > float64(r.backlog) {
 		at += math.Ceil(missed-float64(r.backlog)) * r.interval
 	}
