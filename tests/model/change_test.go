@@ -42,7 +42,7 @@ var changeActions = []action{
 	},
 	{
 		name: "Depend", weight: 3,
-		draw: func(d *dice) step { return d.onAny(step{Do: "Depend", JIDs: d.jids(1 + d.IntN(2))}) },
+		draw: func(d *dice) step { return d.onDepending(step{Do: "Depend", JIDs: d.jids(1 + d.IntN(2))}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Depend(w.ctx, s.JIDs...)) }),
 		predict: depending(func(m *queues, j *job, s step) {
 			m.dependOn(j, s.JIDs)
@@ -50,7 +50,7 @@ var changeActions = []action{
 	},
 	{
 		name: "Undepend", weight: 3,
-		draw: func(d *dice) step { return d.onAny(step{Do: "Undepend", JIDs: d.jids(1 + d.IntN(3))}) },
+		draw: func(d *dice) step { return d.onDepending(step{Do: "Undepend", JIDs: d.jids(1 + d.IntN(3))}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Undepend(w.ctx, s.JIDs...)) }),
 		predict: depending(func(m *queues, j *job, s step) {
 			for _, jid := range s.JIDs {
@@ -63,7 +63,7 @@ var changeActions = []action{
 	},
 	{
 		name: "UndependAll", weight: 1,
-		draw: func(d *dice) step { return d.onAny(step{Do: "UndependAll"}) },
+		draw: func(d *dice) step { return d.onDepending(step{Do: "UndependAll"}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.UndependAll(w.ctx)) }),
 		predict: depending(func(m *queues, j *job, s step) {
 			for jid := range j.dependencies {

@@ -94,6 +94,15 @@ func (d *dice) queue() string {
 	return pick(d, queueNames)
 }
 
+// busyQueue draws a queue that mostly has jobs.
+func (d *dice) busyQueue() string {
+	all := d.existing(func(j *job) bool { return j.queue != "" })
+	if len(all) == 0 || d.chance(30) {
+		return d.queue()
+	}
+	return d.m.jobs[pick(d, all)].queue
+}
+
 // existing returns the jids of the jobs that a function takes, in order.
 func (d *dice) existing(takes func(*job) bool) []string {
 	jids := []string{}
@@ -162,28 +171,43 @@ func (d *dice) withDependents(jids []string) []string {
 // onHeld lets a step be about a job that its worker has, or had.
 func (d *dice) onHeld(s step) step {
 	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
-	if len(all) == 0 || d.chance(25) {
-		return d.byOldHandle(s)
+	if len(all) == 0 || d.chance(15) {
+		return d.byOldHandle(s, func(handleKey) bool { return true })
+	}
+	if d.chance(30) {
+		return d.byOldHandle(s, func(key handleKey) bool { return slices.Contains(all, key.jid) })
 	}
 	s.JID = pick(d, all)
 	s.Worker = d.m.jobs[s.JID].worker
 	return s
 }
 
+// onDepending lets a step be about a job that mostly waits for others.
+func (d *dice) onDepending(s step) step {
+	all := d.existing(func(j *job) bool { return j.state == qless.StateDepends })
+	s = d.onAny(s)
+	if len(all) > 0 && d.chance(70) {
+		s.JID, s.Read, s.Handle = pick(d, all), true, 0
+	}
+	return s
+}
+
 // onAny lets a step be about any job.
 func (d *dice) onAny(s step) step {
 	if d.chance(20) {
-		return d.byOldHandle(s)
+		return d.byOldHandle(s, func(handleKey) bool { return true })
 	}
 	s.JID, s.Read, s.Worker = d.jid(), true, d.worker()
 	return s
 }
 
-// byOldHandle lets a step use what a worker was given once.
-func (d *dice) byOldHandle(s step) step {
+// byOldHandle lets a step use what a worker was given once, of those that a function takes.
+func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 	var all []handleKey
 	for key := range d.m.handles {
-		all = append(all, key)
+		if takes(key) {
+			all = append(all, key)
+		}
 	}
 	if len(all) == 0 {
 		s.Worker, s.JID, s.Read = d.worker(), d.jid(), true
@@ -316,7 +340,7 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigHeartbeat, "10", "60", "1.5", "0"},
 		{"q1-heartbeat", "5", "120"},
 		{qless.ConfigGracePeriod, "0", "10", "10", "0.5", "-1"},
-		{pick(d, queueNames) + "-max-concurrency", "0", "1", "2", "3"},
+		{pick(d, queueNames) + "-max-concurrency", "0", "0", "1", "2", "3"},
 		{qless.ConfigJobsHistoryCount, "0", "2", "5", "10"},
 		{qless.ConfigJobsHistory, "0", "3600", "604800"},
 		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "10", "10"},

@@ -30,7 +30,7 @@ var holdActions = []action{
 			if s.Delay != nil {
 				options = append(options, qless.Delay(*s.Delay))
 			}
-			return outcomeOf(j.Complete(w.ctx, options...), func() string { return became(j.State, j.Queue, j.Remaining) })
+			return outcomeOf(j.Complete(w.ctx, options...), func() string { return became(j.State, j.Queue) })
 		}),
 		predict: onHandle(predictComplete),
 	},
@@ -69,7 +69,9 @@ var holdActions = []action{
 			if s.Delay != nil {
 				options = append(options, qless.Delay(*s.Delay))
 			}
-			return outcomeOf(j.Retry(w.ctx, options...), func() string { return became(j.State, j.Queue, j.Remaining) })
+			return outcomeOf(j.Retry(w.ctx, options...), func() string {
+				return fmt.Sprintf("%s, %d left", became(j.State, j.Queue), j.Remaining)
+			})
 		}),
 		predict: onHandle(predictRetry),
 	},
@@ -125,13 +127,11 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	} else {
 		m.advance(j, s)
 	}
-	return outcome(became(j.state, j.queue, j.remaining))
+	return outcome(became(j.state, j.queue))
 }
 
 // became tells what a job has become.
-func became(state qless.State, queue string, remaining int) string {
-	return fmt.Sprintf("%s in %q, %d retries left", state, queue, remaining)
-}
+func became(state qless.State, queue string) string { return fmt.Sprintf("%s in %q", state, queue) }
 
 func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", second) }
 
@@ -218,7 +218,7 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 			j.failure = why
 		}
 	}
-	return outcome(became(j.state, j.queue, j.remaining))
+	return outcome(fmt.Sprintf("%s, %d left", became(j.state, j.queue), j.remaining))
 }
 
 // timeout takes jobs from their workers, to be popped before all others. That they had them

@@ -18,7 +18,7 @@ var all = qless.Page{Count: 10000}
 var listActions = []action{
 	{
 		name: "Counts", weight: 2,
-		draw: func(d *dice) step { return step{Do: "Counts", Queue: d.queue()} },
+		draw: func(d *dice) step { return step{Do: "Counts", Queue: d.busyQueue()} },
 		play: func(w *world, s step) outcome {
 			counts, err := w.clients[s.Worker].Queue(s.Queue).Counts(w.ctx)
 			return outcomeOf(err, func() string { return fmt.Sprintf("%+v", counts) })
@@ -59,7 +59,7 @@ var listActions = []action{
 				qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled, qless.StateDepends,
 				qless.StateComplete,
 			}
-			return step{Do: "Queue.Jobs", Queue: d.queue(), State: states[d.IntN(len(states))]}
+			return step{Do: "Queue.Jobs", Queue: d.busyQueue(), State: states[d.IntN(len(states))]}
 		},
 		play: func(w *world, s step) outcome {
 			return listed(w.clients[s.Worker].Queue(s.Queue).Jobs(w.ctx, s.State, all))

@@ -26,7 +26,7 @@ var settingActions = []action{
 		},
 	},
 	{
-		name: "Unpause", weight: 3,
+		name: "Unpause", weight: 4,
 		draw: func(d *dice) step { return step{Do: "Unpause", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
 			return ended(w.clients[s.Worker].Queue(s.Queue).Unpause(w.ctx))

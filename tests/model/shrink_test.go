@@ -14,32 +14,28 @@ const shrinkTime = 2 * time.Minute
 // left out: by delta debugging, from large pieces to single steps.
 func shrink(steps []step, fails func([]step) bool) []step {
 	deadline := time.Now().Add(shrinkTime)
-	pieces := 2
-	for len(steps) > 1 && time.Now().Before(deadline) {
-		size := (len(steps) + pieces - 1) / pieces
-		shorter := withoutPiece(steps, size, fails)
-		switch {
-		case shorter != nil:
-			steps, pieces = shorter, max(2, pieces-1)
-		case size == 1:
-			return steps
-		default:
-			pieces = min(2*pieces, len(steps))
+	for size := len(steps) / 2; size > 0; {
+		shorter := withoutPieces(steps, size, func(some []step) bool {
+			return time.Now().Before(deadline) && fails(some)
+		})
+		if size > 1 || len(shorter) == len(steps) {
+			size /= 2
 		}
+		steps = shorter
 	}
 	return steps
 }
 
-// withoutPiece returns the steps without a piece that the failure does not need; nil when it needs
-// every one. The last pieces are tried first: what failed is near the end.
-func withoutPiece(steps []step, size int, fails func([]step) bool) []step {
+// withoutPieces returns the steps without those pieces of a size that the failure does not need. The
+// last ones are tried first.
+func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
 	for to := len(steps); to > 0; to -= size {
 		from := max(0, to-size)
 		if shorter := slices.Concat(steps[:from], steps[to:]); fails(shorter) {
-			return shorter
+			steps = shorter
 		}
 	}
-	return nil
+	return steps
 }
 
 // minimal returns the shortest steps that are found to fail as these do, and how they fail.

@@ -13,7 +13,7 @@ import (
 var takeActions = []action{
 	{
 		name: "Pop", weight: 26,
-		draw: func(d *dice) step { return step{Do: "Pop", Queue: d.queue(), Count: 1 + d.IntN(4)} },
+		draw: func(d *dice) step { return step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
 		play: func(w *world, s step) outcome {
 			jobs, err := w.clients[s.Worker].Queue(s.Queue).Pop(w.ctx, s.Count)
 			return w.got(s, jobs, err)
@@ -22,7 +22,7 @@ var takeActions = []action{
 	},
 	{
 		name: "Peek", weight: 3,
-		draw: func(d *dice) step { return step{Do: "Peek", Queue: d.queue(), Count: 1 + d.IntN(4)} },
+		draw: func(d *dice) step { return step{Do: "Peek", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
 		play: func(w *world, s step) outcome {
 			jobs, err := w.clients[s.Worker].Queue(s.Queue).Peek(w.ctx, s.Count)
 			return w.got(s, jobs, err)
