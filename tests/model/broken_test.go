@@ -161,12 +161,12 @@ func words(raw string) []string {
 }
 
 // breakAfter returns random steps at the end of which the server is damaged; nil when the
-// steps fail without that, or never come to where it can be.
+// steps fail without that, or don't come soon to where it can be.
 func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step) {
 	w.reset()
 	d := newDice(seed, w.m, false)
 	var taken []step
-	for range runLength {
+	for range 3 * least {
 		s := d.step()
 		if raw := f.raw(w.k); raw != "" && len(taken) >= least {
 			s = step{Do: "Break", Raw: words(raw)}
@@ -184,9 +184,9 @@ func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step)
 }
 
 func TestEveryFaultIsFoundAndReduced(t *testing.T) {
-	const least = 60  // steps before the damage
+	const least = 50  // steps before the damage
 	const atMost = 8  // steps that are left when the others are left out
-	const seeds = 100 // to be tried
+	const seeds = 200 // to be tried
 	w := newWorld(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

@@ -98,7 +98,10 @@ var changeActions = []action{
 		draw: func(d *dice) step { return d.onAny(step{Do: "Untrack"}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Untrack(w.ctx)) }),
 		predict: onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
-			delete(m.tracked, s.JID) // whether the job exists or not
+			if _, tracked := m.tracked[s.JID]; j == nil && !tracked {
+				return refused(qless.CodeNotFound)
+			}
+			delete(m.tracked, s.JID)
 			return done
 		}),
 	},

@@ -198,9 +198,7 @@ func (m *queues) compareWorkers(p *problems, k *keyspace) {
 	}
 	for worker, jids := range m.held {
 		for jid := range jids {
-			j := m.jobs[jid]
-			has := j != nil && j.state == qless.StateRunning && j.worker == worker
-			if _, ok := k.worker(worker).scores[jid]; has && !ok {
+			if _, ok := k.worker(worker).scores[jid]; m.holds(worker, jid) && !ok {
 				p.add("worker %s should have %s", worker, jid)
 			}
 		}

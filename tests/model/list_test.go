@@ -301,11 +301,10 @@ func predictWorker(m *queues, s step) outcome {
 	return outcome(shown(running, stalled))
 }
 
-// holds reports whether a job names a worker as the one that has it, or had it when it was
-// timed out.
+// holds reports whether a worker has a job.
 func (m *queues) holds(worker, jid string) bool {
 	j := m.jobs[jid]
-	return j != nil && j.worker == worker
+	return j != nil && j.state == qless.StateRunning && j.worker == worker
 }
 
 func shown(running, stalled []string) string {

@@ -38,12 +38,43 @@ func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
 	return steps
 }
 
+// shrinkArguments takes from the steps the jobs and the jids that the failure does not need.
+func shrinkArguments(steps []step, fails func([]step) bool) []step {
+	try := func(i int, shorter step) bool {
+		changed := slices.Clone(steps)
+		changed[i] = shorter
+		if !fails(changed) {
+			return false
+		}
+		steps = changed
+		return true
+	}
+	for i := range steps {
+		for at := 0; len(steps[i].JIDs) > 1 && at < len(steps[i].JIDs); {
+			shorter := steps[i]
+			shorter.JIDs = slices.Delete(slices.Clone(shorter.JIDs), at, at+1)
+			if !try(i, shorter) {
+				at++
+			}
+		}
+		for at := 0; len(steps[i].Many) > 1 && at < len(steps[i].Many); {
+			shorter := steps[i]
+			shorter.Many = slices.Delete(slices.Clone(shorter.Many), at, at+1)
+			if !try(i, shorter) {
+				at++
+			}
+		}
+	}
+	return steps
+}
+
 // minimal returns the shortest steps that are found to fail as these do, and how they fail.
 func (w *world) minimal(steps []step, v *violation) ([]step, *violation) {
-	steps = shrink(steps, func(some []step) bool {
+	fails := func(some []step) bool {
 		got, _ := w.playAll(some)
 		return got != nil && got.class == v.class
-	})
+	}
+	steps = shrinkArguments(shrink(steps, fails), fails)
 	if again, _ := w.playAll(steps); again != nil {
 		v = again
 	}
