@@ -15,9 +15,9 @@
 // that is printed with the seed.
 //
 //	go test -race ./tests/model                                   20 000 steps
-//	go test ./tests/model -model.steps 1000000 -timeout 0         more of them
+//	make model                                                    200 000, or MODEL_STEPS
 //	go test ./tests/model -run Forward -model.seed 7              a run that failed, again
-//	go test ./tests/model -model.back                             every clock goes back, too
+//	go test ./tests/model -model.back                             the clock goes back in all runs
 //
 // Steps come in runs of 2000, each on an empty server. The first run has the given seed, the next
 // one the seed after that, and so on; a failure names the seed of its run.
