@@ -90,11 +90,14 @@ func notOwned(j *job, worker string) outcome {
 	return ""
 }
 
+// by returns the client of a step's worker.
+func (w *world) by(s step) *qless.Client { return w.clients[s.Worker] }
+
 // handle returns the job that a step names, nil when the worker never got it.
 func (w *world) handle(s step) (*qless.Job, error) {
 	key := handleKey{s.Worker, s.JID}
 	if s.Read {
-		j, err := w.clients[s.Worker].Job(w.ctx, s.JID)
+		j, err := w.by(s).Job(w.ctx, s.JID)
 		if err != nil {
 			return nil, err
 		}

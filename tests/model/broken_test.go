@@ -54,12 +54,14 @@ var faults = []fault{
 	{"a locked job that is gone", "ghost", always("ZADD ql:w:b:jobs 1 gone")},
 	{"a waiting job in no set", "place", onJobIn("waiting", "ZREM ql:q:%[2]s-work %[1]s")},
 	{"a running job that also waits", "place", onJobIn("running", "ZADD ql:q:%[2]s-work 1 %[1]s")},
-	{"a scheduled job that says it waits", "place", onJobIn("scheduled", "HSET ql:j:%[1]s state waiting")},
+	{"a scheduled job that says it waits", "place", onJobIn("scheduled",
+		"HSET ql:j:%[1]s state waiting")},
 	{"a failed job that is also complete", "place", onJobIn("failed", "ZADD ql:completed 1 %[1]s")},
 	{"a completed job in no set", "place", onJobIn("complete", "ZREM ql:completed %[1]s")},
 	{"a waiting job in front of all", "place", onJobIn("waiting", "ZADD ql:q:%[2]s-work +inf %[1]s")},
 	{"a waiting job with a grace period", "lock", onJobIn("waiting", "HSET ql:j:%[1]s grace 1")},
-	{"a lock that ends at another time", "lock", onJobIn("running", "ZADD ql:q:%[2]s-locks XX 5 %[1]s")},
+	{"a lock that ends at another time", "lock", onJobIn("running",
+		"ZADD ql:q:%[2]s-locks XX 5 %[1]s")},
 	{"a running job that its worker lacks", "lock", onJobIn("running", "ZREM ql:w:%[3]s:jobs %[1]s")},
 	{"a job that the wrong worker has", "worker list", onJobIn("waiting", "ZADD ql:w:b:jobs 5 %[1]s")},
 	{"a dependent that is not known", "dependencies", func(k *keyspace) string {
@@ -70,7 +72,8 @@ var faults = []fault{
 		}
 		return ""
 	}},
-	{"a dependency of a waiting job", "dependencies", onJobIn("waiting", "SADD ql:j:%[1]s-dependencies j1")},
+	{"a dependency of a waiting job", "dependencies", onJobIn("waiting",
+		"SADD ql:j:%[1]s-dependencies j1")},
 	{"a tag counted twice", "tags", always("ZINCRBY ql:tags 1 red")},
 	{"a tag that is not in the list", "tags", func(k *keyspace) string {
 		for tag, e := range k.tags {
@@ -97,7 +100,8 @@ var faults = []fault{
 		}
 		return ""
 	}},
-	{"a history without its beginning", "history", onJobIn("running", `LSET ql:j:%[1]s-history 0 [1,"popped"]`)},
+	{"a history without its beginning", "history", onJobIn("running",
+		`LSET ql:j:%[1]s-history 0 [1,"popped"]`)},
 	{"a history that is too long", "history", func(k *keyspace) string {
 		limit := k.at("config").field("max-job-history")
 		jid, _ := k.plain("waiting")
@@ -109,7 +113,8 @@ var faults = []fault{
 	{"a retry that is lost", "model", onJobIn("running", "HINCRBY ql:j:%[1]s remaining -1")},
 	{"a job in a later place", "model", onJobIn("waiting", "ZADD ql:q:%[2]s-work XX -100 %[1]s")},
 	{"a job that is lost with all its traces", "model", onJobIn("scheduled",
-		"EVAL redis.call('zrem','ql:q:%[2]s-scheduled','%[1]s')redis.call('del','ql:j:%[1]s','ql:j:%[1]s-history') 0")},
+		"EVAL redis.call('zrem','ql:q:%[2]s-scheduled','%[1]s')"+
+			"redis.call('del','ql:j:%[1]s','ql:j:%[1]s-history') 0")},
 	{"a queue that pauses by itself", "model", always("SADD ql:paused_queues q5")},
 	{"a queue that is not known", "model", func(k *keyspace) string {
 		for queue := range k.at("queues").scores {
@@ -144,8 +149,9 @@ func onJobIn(state, format string) func(*keyspace) string {
 func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
-		simple := len(h.tags) == 0 && len(k.at("j:"+jid+"-dependents").members) == 0
-		if h.fields["state"] == state && h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" && simple {
+		simple := h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" &&
+			len(h.tags) == 0 && len(k.at("j:"+jid+"-dependents").members) == 0
+		if simple && h.fields["state"] == state {
 			return jid, h
 		}
 	}

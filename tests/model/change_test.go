@@ -13,7 +13,7 @@ var changeActions = []action{
 	{
 		name: "Cancel", weight: 4,
 		draw: func(d *dice) step { return step{Do: "Cancel", JIDs: d.cancelable()} },
-		play: func(w *world, s step) outcome { return ended(w.clients[s.Worker].Cancel(w.ctx, s.JIDs...)) },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Cancel(w.ctx, s.JIDs...)) },
 		predict: func(m *queues, s step) outcome {
 			return m.cancel(s.JIDs)
 		},
@@ -22,36 +22,44 @@ var changeActions = []action{
 		name: "Tag", weight: 3,
 		draw: func(d *dice) step { return d.onAny(step{Do: "Tag", Tags: d.tags(1)}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			return outcomeOf(j.Tag(w.ctx, s.Tags...), func() string { return fmt.Sprintf("tags %q", j.Tags) })
+			return outcomeOf(j.Tag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
 		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.tags = withTags(j.tags, s.Tags)
-			return outcome(fmt.Sprintf("tags %q", j.tags))
+			return outcome(tagsTold(j.tags))
 		}),
 	},
 	{
 		name: "Untag", weight: 2,
 		draw: func(d *dice) step { return d.onAny(step{Do: "Untag", Tags: d.tags(1)}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			return outcomeOf(j.Untag(w.ctx, s.Tags...), func() string { return fmt.Sprintf("tags %q", j.Tags) })
+			return outcomeOf(j.Untag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
 		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.tags = withoutTags(j.tags, s.Tags)
-			return outcome(fmt.Sprintf("tags %q", j.tags))
+			return outcome(tagsTold(j.tags))
 		}),
 	},
 	{
 		name: "Depend", weight: 3,
-		draw: func(d *dice) step { return d.onDepending(step{Do: "Depend", JIDs: d.jids(1 + d.IntN(2))}) },
-		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Depend(w.ctx, s.JIDs...)) }),
+		draw: func(d *dice) step {
+			return d.onDepending(step{Do: "Depend", JIDs: d.jids(1 + d.IntN(2))})
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Depend(w.ctx, s.JIDs...))
+		}),
 		predict: depending(func(m *queues, j *job, s step) {
 			m.dependOn(j, s.JIDs)
 		}),
 	},
 	{
 		name: "Undepend", weight: 3,
-		draw: func(d *dice) step { return d.onDepending(step{Do: "Undepend", JIDs: d.jids(1 + d.IntN(3))}) },
-		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Undepend(w.ctx, s.JIDs...)) }),
+		draw: func(d *dice) step {
+			return d.onDepending(step{Do: "Undepend", JIDs: d.jids(1 + d.IntN(3))})
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Undepend(w.ctx, s.JIDs...))
+		}),
 		predict: depending(func(m *queues, j *job, s step) {
 			for _, jid := range s.JIDs {
 				m.undepend(j, jid)
@@ -75,7 +83,9 @@ var changeActions = []action{
 	{
 		name: "SetPriority", weight: 3,
 		draw: func(d *dice) step { return d.onAny(step{Do: "SetPriority", Priority: d.newPriority()}) },
-		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.SetPriority(w.ctx, *s.Priority)) }),
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.SetPriority(w.ctx, *s.Priority))
+		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.priority = *s.Priority
 			if part(j.state) == "work" {
@@ -167,5 +177,9 @@ func withTags(tags, extra []string) []string {
 
 // withoutTags returns the tags without those of extra.
 func withoutTags(tags, extra []string) []string {
-	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return slices.Contains(extra, tag) })
+	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool {
+		return slices.Contains(extra, tag)
+	})
 }
+
+func tagsTold(tags []string) string { return fmt.Sprintf("tags %q", tags) }

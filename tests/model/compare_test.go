@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -32,14 +33,15 @@ func near(a, b, slack float64) bool {
 	if a == b {
 		return true
 	}
-	ulp := math.Nextafter(math.Max(math.Abs(a), math.Abs(b)), math.Inf(1)) - math.Max(math.Abs(a), math.Abs(b))
-	return math.Abs(a-b) <= slack+4*ulp
+	return math.Abs(a-b) <= slack+4*ulp(math.Max(math.Abs(a), math.Abs(b)))
 }
+
+// ulp returns how far the next number is from a number that is not negative.
+func ulp(n float64) float64 { return math.Nextafter(n, math.Inf(1)) - n }
 
 // resolution is how far the jobs of one call are apart in their queue at most.
 func resolution(priority int) float64 {
-	p := math.Abs(float64(priority)) + 1
-	return 2e-16 + 4*(math.Nextafter(p, math.Inf(1))-p)
+	return 2e-16 + 4*ulp(math.Abs(float64(priority))+1)
 }
 
 func (m *queues) compareJobs(p *problems, k *keyspace) {
@@ -113,7 +115,8 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	compareSet(p, "dependencies of "+j.jid, k.at("j:"+j.jid+"-dependencies"), j.dependencies)
 	compareSet(p, "dependents of "+j.jid, k.at("j:"+j.jid+"-dependents"), j.dependents)
 	if score, ok := k.score(j); !ok || !near(score, j.score, j.slack) {
-		p.add("score of %s: the server says %.17g (there: %t), the model %.17g", j.jid, score, ok, j.score)
+		p.add("score of %s: the server says %.17g (there: %t), the model %.17g",
+			j.jid, score, ok, j.score)
 	}
 }
 
@@ -217,13 +220,7 @@ func compareScores(p *problems, what string, got, want map[string]float64) {
 }
 
 func (m *queues) compareQueues(p *problems, k *keyspace) {
-	known := map[string]float64{}
-	for queue, since := range k.at("queues").scores {
-		if _, ok := m.known[queue]; ok || !m.unfailed[queue] {
-			known[queue] = since
-		}
-	}
-	compareScores(p, "queues", known, m.known)
+	compareScores(p, "queues", k.at("queues").scores, m.known)
 	compareSet(p, "paused queues", k.at("paused_queues"), m.paused)
 	for option, value := range m.config {
 		if got := k.at("config").fields[option]; got != value {
@@ -238,23 +235,22 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 		}
 	}
 	compareScores(p, "tracked", k.at("tracked").scores, tracked)
-	for queue := range m.unfailed {
-		if !k.named(queue) {
+	for queue := range m.unlisted {
+		if !k.namesOfOurs()[queue] {
 			p.add("no list of queues names %s, which got jobs by unfail", queue)
 		}
 	}
 }
 
-// named reports whether any list names a queue: that of all clients, or one of our own.
-func (k *keyspace) named(queue string) bool {
+// namesOfOurs returns what the keys hold that no other client knows.
+func (k *keyspace) namesOfOurs() map[string]bool {
+	names := map[string]bool{}
 	for key, e := range k.entries {
-		if key == prefix+"queues" || strings.HasPrefix(key, prefix+"x:") {
-			if slices.Contains(e.names(), queue) {
-				return true
-			}
+		if strings.HasPrefix(key, prefix+"x:") {
+			maps.Copy(names, setOf(e.names()))
 		}
 	}
-	return false
+	return names
 }
 
 func (m *queues) compareStats(p *problems, k *keyspace) {
@@ -283,8 +279,8 @@ func (m *queues) compareStats(p *problems, k *keyspace) {
 	}
 }
 
-// adopt takes over what the model knows to within a rounding error, so that errors don't add up, and
-// what the server may do in either way.
+// adopt takes over what the model knows to within a rounding error, so that errors don't add up,
+// and what the server may do in either way.
 func (m *queues) adopt(k *keyspace) {
 	for _, j := range m.jobs {
 		j.score, _ = k.score(j)
@@ -296,12 +292,6 @@ func (m *queues) adopt(k *keyspace) {
 	for jid := range m.tracked {
 		if _, ok := k.at("tracked").scores[jid]; !ok {
 			delete(m.tracked, jid)
-		}
-	}
-	for queue := range m.unfailed {
-		if since, ok := k.at("queues").scores[queue]; ok {
-			m.known[queue] = since
-			delete(m.unfailed, queue)
 		}
 	}
 }

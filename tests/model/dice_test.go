@@ -269,7 +269,9 @@ func (d *dice) delay() *time.Duration {
 	if d.chance(70) {
 		return nil
 	}
-	return ptr(pick(d, []time.Duration{0, 500 * time.Millisecond, 5 * time.Second, time.Minute, time.Hour}))
+	return ptr(pick(d, []time.Duration{
+		0, 500 * time.Millisecond, 5 * time.Second, time.Minute, time.Hour,
+	}))
 }
 
 func (d *dice) depends() []string {
@@ -298,14 +300,16 @@ func (d *dice) recurring() string { return pick(d, []string{"r", "r", "s"}) }
 
 func (d *dice) interval() time.Duration {
 	return pick(d, []time.Duration{
-		100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond, time.Minute, time.Hour,
+		100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond,
+		time.Minute, time.Hour,
 	})
 }
 
 // leap draws how far the clock moves: often to the very moment when something is due.
 func (d *dice) leap() time.Duration {
 	leaps := []time.Duration{
-		500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, time.Minute, 61 * time.Second, time.Hour,
+		500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second,
+		time.Minute, 61 * time.Second, time.Hour,
 	}
 	if d.chance(3) {
 		return 24 * time.Hour

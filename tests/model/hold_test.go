@@ -30,7 +30,8 @@ var holdActions = []action{
 			if s.Delay != nil {
 				options = append(options, qless.Delay(*s.Delay))
 			}
-			return outcomeOf(j.Complete(w.ctx, options...), func() string { return became(j.State, j.Queue) })
+			err := j.Complete(w.ctx, options...)
+			return outcomeOf(err, func() string { return became(j.State, j.Queue) })
 		}),
 		predict: onHandle(predictComplete),
 	},
@@ -41,7 +42,9 @@ var holdActions = []action{
 			s.Data = d.maybeData()
 			return s
 		},
-		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Fail(w.ctx, s.Group, s.Message)) }),
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Fail(w.ctx, s.Group, s.Message))
+		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
 			if problem := notOwned(j, s.Worker); problem != "" {
 				return problem
@@ -99,7 +102,7 @@ var holdActions = []action{
 	{
 		name: "Timeout", weight: 3,
 		draw: func(d *dice) step { return step{Do: "Timeout", JIDs: d.running(1 + d.IntN(2))} },
-		play: func(w *world, s step) outcome { return ended(w.clients[s.Worker].Timeout(w.ctx, s.JIDs...)) },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Timeout(w.ctx, s.JIDs...)) },
 		predict: func(m *queues, s step) outcome {
 			return m.timeout(s.JIDs)
 		},

@@ -167,7 +167,8 @@ func checkLocks(k, _ *keyspace, m *queues) string {
 		case grace && isListed:
 			return fmt.Sprintf("%sw:%s:jobs names %s, whose lock was lost", prefix, worker, jid)
 		case !grace && lock != expires:
-			return fmt.Sprintf("the lock of %s ends at %f, %sj:%s says at %f", jid, lock, prefix, jid, expires)
+			return fmt.Sprintf("the lock of %s ends at %f, %sj:%s says at %f",
+				jid, lock, prefix, jid, expires)
 		case !grace && !isListed && !offList(m, worker):
 			return fmt.Sprintf("%sw:%s:jobs does not name %s, which it has", prefix, worker, jid)
 		case !grace && isListed && listed != expires:
@@ -205,7 +206,8 @@ func checkDependencies(k, _ *keyspace, _ *queues) string {
 		}
 		for _, other := range needs {
 			if !slices.Contains(k.at("j:"+other+"-dependents").members, jid) {
-				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependents does not say", jid, other, prefix, other)
+				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependents does not say",
+					jid, other, prefix, other)
 			}
 			if k.jobs[other] == nil || k.jobs[other].fields["state"] == "complete" {
 				return fmt.Sprintf("%s waits for %s, which is gone or complete", jid, other)
@@ -213,7 +215,8 @@ func checkDependencies(k, _ *keyspace, _ *queues) string {
 		}
 		for _, other := range k.at("j:" + jid + "-dependents").members {
 			if !slices.Contains(k.at("j:"+other+"-dependencies").members, jid) {
-				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependencies does not say", other, jid, prefix, other)
+				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependencies does not say",
+					other, jid, prefix, other)
 			}
 		}
 	}
@@ -227,13 +230,15 @@ func checkTags(k, _ *keyspace, _ *queues) string {
 		for tag := range setOf(k.jobs[jid].tags) {
 			counts[tag]++
 			if _, ok := k.at("t:" + tag).scores[jid]; !ok {
-				return fmt.Sprintf("%sj:%s has the tag %s, %st:%s does not name it", prefix, jid, tag, prefix, tag)
+				return fmt.Sprintf("%sj:%s has the tag %s, %st:%s does not name it",
+					prefix, jid, tag, prefix, tag)
 			}
 		}
 	}
 	for _, tag := range inOrder(k.tags) {
 		if n := float64(len(k.tags[tag].scores)); n != counts[tag] {
-			return fmt.Sprintf("%st:%s names %q, but %v jobs have the tag", prefix, tag, k.tags[tag].names(), counts[tag])
+			return fmt.Sprintf("%st:%s names %q, but %v jobs have the tag",
+				prefix, tag, k.tags[tag].names(), counts[tag])
 		}
 	}
 	if told := k.at("tags").scores; !maps.Equal(told, counts) && len(told)+len(counts) > 0 {
@@ -278,7 +283,8 @@ func checkRecurring(k, _ *keyspace, _ *queues) string {
 	for _, jid := range inOrder(k.recurs) {
 		queue := k.recurs[jid].fields["queue"]
 		if _, ok := k.of(queue, "recur").scores[jid]; !ok {
-			return fmt.Sprintf("%sr:%s recurs in %q, %sq:%s-recur does not name it", prefix, jid, queue, prefix, queue)
+			return fmt.Sprintf("%sr:%s recurs in %q, %sq:%s-recur does not name it",
+				prefix, jid, queue, prefix, queue)
 		}
 		found++
 	}

@@ -92,10 +92,11 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 
 // view shows a job as a reply of the server tells it: times have 14 digits there.
 func (j *job) view(tracked bool) string {
-	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, tracked %t, "+
-		"from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v}",
-		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0), tracked,
-		j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure, j.history)
+	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
+		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v}",
+		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
+		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
+		j.history)
 }
 
 // viewOf shows a job that the API returned in the same way.
@@ -110,7 +111,8 @@ func viewOf(j *qless.Job) string {
 		told.expires = float64(j.Expires.UnixMicro()) / 1e6
 	}
 	if f := j.Failure; f != nil {
-		told.failure = failure{group: f.Group, message: f.Message, worker: f.Worker, when: float64(f.When.UnixMicro()) / 1e6}
+		told.failure = failure{group: f.Group, message: f.Message, worker: f.Worker}
+		told.failure.when = float64(f.When.UnixMicro()) / 1e6
 	}
 	for _, entry := range j.History {
 		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
@@ -132,7 +134,8 @@ func setOf(names []string) map[string]bool {
 
 // view shows a recurring job as the server tells it.
 func (r *recurring) view() string {
-	return fmt.Sprintf("{%s of %s in %q every %.9f, count %d, priority %d, retries %d, backlog %d, data %s, tags %q}",
+	return fmt.Sprintf("{%s of %s in %q every %.9f, count %d, priority %d, retries %d, backlog %d, "+
+		"data %s, tags %q}",
 		r.jid, r.klass, r.queue, r.interval, r.count, r.priority, r.retries, r.backlog, r.data, r.tags)
 }
 
@@ -140,7 +143,8 @@ func (r *recurring) view() string {
 func viewOfRecurring(r *qless.RecurringJob) string {
 	told := recurring{
 		jid: r.JID, klass: r.Klass, data: string(r.Data), queue: r.Queue, priority: r.Priority,
-		retries: r.Retries, backlog: r.Backlog, count: r.Count, tags: r.Tags, interval: r.Interval.Seconds(),
+		retries: r.Retries, backlog: r.Backlog, count: r.Count, tags: r.Tags,
+		interval: r.Interval.Seconds(),
 	}
 	return told.view()
 }

@@ -20,7 +20,8 @@ const prefix = qless.DefaultNamespace
 // that what has not changed need not be read again.
 var dump = redis.NewScript(`
 local read = {
-  hash = {'hgetall'}, list = {'lrange', 0, -1}, set = {'smembers'}, zset = {'zrange', 0, -1, 'withscores'},
+  hash = {'hgetall'}, list = {'lrange', 0, -1}, set = {'smembers'},
+  zset = {'zrange', 0, -1, 'withscores'},
 }
 local all = {}
 for _, key in ipairs(redis.call('keys', '*')) do
@@ -68,7 +69,8 @@ func newKeyspace() *keyspace {
 	return &keyspace{
 		entries: map[string]*entry{}, jobs: map[string]*entry{}, recurs: map[string]*entry{},
 		queues: map[string]map[string]*entry{}, workers: map[string]*entry{}, groups: map[string]*entry{},
-		tags: map[string]*entry{}, stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
+		tags:  map[string]*entry{},
+		stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
 	}
 }
 

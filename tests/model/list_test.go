@@ -20,21 +20,23 @@ var listActions = []action{
 		name: "Counts", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Counts", Queue: d.busyQueue()} },
 		play: func(w *world, s step) outcome {
-			counts, err := w.clients[s.Worker].Queue(s.Queue).Counts(w.ctx)
+			counts, err := w.by(s).Queue(s.Queue).Counts(w.ctx)
 			return outcomeOf(err, func() string { return fmt.Sprintf("%+v", counts) })
 		},
-		predict: func(m *queues, s step) outcome { return outcome(fmt.Sprintf("%+v", m.counts(s.Queue))) },
+		predict: func(m *queues, s step) outcome {
+			return outcome(fmt.Sprintf("%+v", m.counts(s.Queue)))
+		},
 	},
 	{
 		name: "Queues", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Queues"} },
 		play: func(w *world, s step) outcome {
-			counts, err := w.clients[s.Worker].Queues(w.ctx)
+			counts, err := w.by(s).Queues(w.ctx)
 			return outcomeOf(err, func() string { return fmt.Sprintf("%+v", counts) })
 		},
 		predict: func(m *queues, s step) outcome {
 			counts := []qless.QueueCounts{}
-			for _, queue := range byTime(m.known) {
+			for _, queue := range slices.Concat(byTime(m.known), byTime(m.unlisted)) {
 				counts = append(counts, m.counts(queue))
 			}
 			return outcome(fmt.Sprintf("%+v", counts))
@@ -44,7 +46,7 @@ var listActions = []action{
 		name: "Len", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Len", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			n, err := w.clients[s.Worker].Queue(s.Queue).Len(w.ctx)
+			n, err := w.by(s).Queue(s.Queue).Len(w.ctx)
 			return outcomeOf(err, func() string { return fmt.Sprint(n) })
 		},
 		predict: func(m *queues, s step) outcome {
@@ -56,13 +58,13 @@ var listActions = []action{
 		name: "Queue.Jobs", weight: 3,
 		draw: func(d *dice) step {
 			states := []qless.State{
-				qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled, qless.StateDepends,
-				qless.StateComplete,
+				qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled,
+				qless.StateDepends, qless.StateComplete,
 			}
 			return step{Do: "Queue.Jobs", Queue: d.busyQueue(), State: states[d.IntN(len(states))]}
 		},
 		play: func(w *world, s step) outcome {
-			return listed(w.clients[s.Worker].Queue(s.Queue).Jobs(w.ctx, s.State, all))
+			return listed(w.by(s).Queue(s.Queue).Jobs(w.ctx, s.State, all))
 		},
 		predict: predictJobs,
 	},
@@ -70,7 +72,7 @@ var listActions = []action{
 		name: "Recurring", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Recurring", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return listed(w.clients[s.Worker].Queue(s.Queue).Recurring(w.ctx, all))
+			return listed(w.by(s).Queue(s.Queue).Recurring(w.ctx, all))
 		},
 		predict: func(m *queues, s step) outcome {
 			jids := []string{}
@@ -83,7 +85,7 @@ var listActions = []action{
 	{
 		name: "Completed", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Completed"} },
-		play: func(w *world, s step) outcome { return listed(w.clients[s.Worker].Completed(w.ctx, all)) },
+		play: func(w *world, s step) outcome { return listed(w.by(s).Completed(w.ctx, all)) },
 		predict: func(m *queues, s step) outcome {
 			jids := jidsOf(m.completed())
 			slices.Reverse(jids)
@@ -94,11 +96,11 @@ var listActions = []action{
 		name: "Failed", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Failed", Group: d.group()} },
 		play: func(w *world, s step) outcome {
-			groups, err := w.clients[s.Worker].Failed(w.ctx)
+			groups, err := w.by(s).Failed(w.ctx)
 			if err != nil {
 				return ended(err)
 			}
-			jobs, err := w.clients[s.Worker].FailedIn(w.ctx, s.Group, all)
+			jobs, err := w.by(s).FailedIn(w.ctx, s.Group, all)
 			return outcomeOf(err, func() string { return fmt.Sprint(groups, jobs.Total, jobs.JIDs) })
 		},
 		predict: func(m *queues, s step) outcome {
@@ -113,7 +115,7 @@ var listActions = []action{
 		name: "Tagged", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Tagged", Group: d.tags(1)[0]} },
 		play: func(w *world, s step) outcome {
-			jobs, err := w.clients[s.Worker].Tagged(w.ctx, s.Group, all)
+			jobs, err := w.by(s).Tagged(w.ctx, s.Group, all)
 			slices.Sort(jobs.JIDs) // jobs of one call are tagged at one time
 			return outcomeOf(err, func() string { return fmt.Sprint(jobs.Total, jobs.JIDs) })
 		},
@@ -125,14 +127,14 @@ var listActions = []action{
 	{
 		name: "Tags", weight: 1,
 		draw:    func(d *dice) step { return step{Do: "Tags"} },
-		play:    func(w *world, s step) outcome { return listed(w.clients[s.Worker].Tags(w.ctx, all)) },
+		play:    func(w *world, s step) outcome { return listed(w.by(s).Tags(w.ctx, all)) },
 		predict: predictTags,
 	},
 	{
 		name: "Tracked", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Tracked"} },
 		play: func(w *world, s step) outcome {
-			tracked, err := w.clients[s.Worker].Tracked(w.ctx)
+			tracked, err := w.by(s).Tracked(w.ctx)
 			return outcomeOf(err, func() string {
 				var jobs []string
 				for _, j := range tracked.Jobs {
@@ -157,7 +159,7 @@ var listActions = []action{
 		name: "Stats", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Stats", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			told, err := w.clients[s.Worker].Queue(s.Queue).Stats(w.ctx, time.UnixMicro(w.micros))
+			told, err := w.by(s).Queue(s.Queue).Stats(w.ctx, time.UnixMicro(w.micros))
 			return outcomeOf(err, func() string {
 				return stats{told.Retries, told.Failures, told.Failed, told.Wait.Count, told.Run.Count}.String()
 			})
@@ -168,7 +170,7 @@ var listActions = []action{
 		name: "Workers", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Workers"} },
 		play: func(w *world, s step) outcome {
-			workers, err := w.clients[s.Worker].Workers(w.ctx)
+			workers, err := w.by(s).Workers(w.ctx)
 			return outcomeOf(err, func() string {
 				names := []string{}
 				for _, worker := range workers {
@@ -188,7 +190,7 @@ var listActions = []action{
 		name: "Worker", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Worker"} },
 		play: func(w *world, s step) outcome {
-			held, err := w.clients[s.Worker].Worker(w.ctx, s.Worker)
+			held, err := w.by(s).Worker(w.ctx, s.Worker)
 			return outcomeOf(err, func() string { return shown(held.Jobs, held.Stalled) })
 		},
 		predict: predictWorker,

@@ -16,7 +16,7 @@ var putActions = []action{
 		draw: func(d *dice) step { return d.putting(step{Do: "Put", Queue: d.queue(), JID: d.jid()}) },
 		play: func(w *world, s step) outcome {
 			options := append(s.putOptions(), qless.JID(s.JID))
-			_, err := w.clients[s.Worker].Queue(s.Queue).Put(w.ctx, klass, json.RawMessage(s.Data), options...)
+			_, err := w.by(s).Queue(s.Queue).Put(w.ctx, klass, json.RawMessage(s.Data), options...)
 			return ended(err)
 		},
 		predict: func(m *queues, s step) outcome { return m.put(s) },
@@ -28,9 +28,10 @@ var putActions = []action{
 			var jobs []qless.NewJob
 			for _, one := range s.Many {
 				options := append(one.putOptions(), qless.JID(one.JID))
-				jobs = append(jobs, qless.NewJob{Klass: klass, Data: json.RawMessage(one.Data), Options: options})
+				data := json.RawMessage(one.Data)
+				jobs = append(jobs, qless.NewJob{Klass: klass, Data: data, Options: options})
 			}
-			_, err := w.clients[s.Worker].Queue(s.Queue).PutMany(w.ctx, jobs)
+			_, err := w.by(s).Queue(s.Queue).PutMany(w.ctx, jobs)
 			return ended(err)
 		},
 		predict: predictPutMany,

@@ -26,7 +26,7 @@ type queues struct {
 	handles      map[handleKey][]*handle // the latest first
 	recurHandles map[string]bool         // recurring jobs that were read once
 	inOrder      []string                // jobs of the last call, to be popped in this order
-	unfailed     map[string]bool         // queues that got jobs by unfail alone
+	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
 	forgotten    map[string]bool         // workers that lost their lists
 }
@@ -49,7 +49,7 @@ func newQueues() *queues {
 		held: map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
-		unfailed: map[string]bool{}, left: map[handleKey]bool{}, forgotten: map[string]bool{},
+		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[string]bool{},
 	}
 }
 
@@ -120,6 +120,15 @@ func (m *queues) know(queue string) {
 	if _, known := m.known[queue]; !known {
 		m.known[queue] = m.now
 	}
+	delete(m.unlisted, queue)
+}
+
+// knowUnlisted is the same for a queue that gets jobs by unfail: only our own list has it.
+func (m *queues) knowUnlisted(queue string) {
+	_, known := m.known[queue]
+	if _, unlisted := m.unlisted[queue]; !known && !unlisted {
+		m.unlisted[queue] = m.now
+	}
 }
 
 // workScore is higher for what is to be popped earlier.
@@ -187,8 +196,8 @@ func (m *queues) hold(worker, jid string, until float64) {
 
 // unfile takes a failed job out of its group and its statistics.
 func (m *queues) unfile(j *job) {
-	group := m.groups[j.failure.group]
-	m.setGroup(j.failure.group, slices.DeleteFunc(group, func(jid string) bool { return jid == j.jid }))
+	group := j.failure.group
+	m.setGroup(group, without(m.groups[group], j.jid))
 	m.count(j.queue, j.failure.when).failed--
 }
 

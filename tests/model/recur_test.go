@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/qless/qless-go"
@@ -39,7 +38,7 @@ var recurActions = []action{
 				options = append(options, qless.Offset(*s.Delay))
 			}
 			data := json.RawMessage(s.Data)
-			_, err := w.clients[s.Worker].Queue(s.Queue).Recur(w.ctx, klass, data, s.Every, options...)
+			_, err := w.by(s).Queue(s.Queue).Recur(w.ctx, klass, data, s.Every, options...)
 			return ended(err)
 		},
 		predict: predictRecur,
@@ -70,7 +69,9 @@ var recurActions = []action{
 	},
 	{
 		name: "RecurringJob.SetInterval", weight: 2,
-		draw: drawRecurring("RecurringJob.SetInterval", func(d *dice, s *step) { s.Every = d.interval() }),
+		draw: drawRecurring("RecurringJob.SetInterval", func(d *dice, s *step) {
+			s.Every = d.interval()
+		}),
 		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
 			return ended(r.SetInterval(w.ctx, s.Every))
 		}),
@@ -104,22 +105,22 @@ var recurActions = []action{
 		name: "RecurringJob.Tag", weight: 1,
 		draw: drawRecurring("RecurringJob.Tag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
 		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return outcomeOf(r.Tag(w.ctx, s.Tags...), func() string { return fmt.Sprintf("tags %q", r.Tags) })
+			return outcomeOf(r.Tag(w.ctx, s.Tags...), func() string { return tagsTold(r.Tags) })
 		}),
 		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
 			r.tags = withTags(r.tags, s.Tags)
-			return outcome(fmt.Sprintf("tags %q", r.tags))
+			return outcome(tagsTold(r.tags))
 		}),
 	},
 	{
 		name: "RecurringJob.Untag", weight: 1,
 		draw: drawRecurring("RecurringJob.Untag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
 		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return outcomeOf(r.Untag(w.ctx, s.Tags...), func() string { return fmt.Sprintf("tags %q", r.Tags) })
+			return outcomeOf(r.Untag(w.ctx, s.Tags...), func() string { return tagsTold(r.Tags) })
 		}),
 		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
 			r.tags = withoutTags(r.tags, s.Tags)
-			return outcome(fmt.Sprintf("tags %q", r.tags))
+			return outcome(tagsTold(r.tags))
 		}),
 	},
 }
@@ -137,7 +138,7 @@ func drawRecurring(name string, fill func(d *dice, s *step)) func(*dice) step {
 func onRecurring(call func(*world, *qless.RecurringJob, step) outcome) func(*world, step) outcome {
 	return func(w *world, s step) outcome {
 		if s.Read || s.Do == "RecurringJob" {
-			r, err := w.clients[s.Worker].RecurringJob(w.ctx, s.JID)
+			r, err := w.by(s).RecurringJob(w.ctx, s.JID)
 			if err != nil {
 				return ended(err)
 			}

@@ -18,7 +18,7 @@ var settingActions = []action{
 		name: "Pause", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Pause", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return ended(w.clients[s.Worker].Queue(s.Queue).Pause(w.ctx))
+			return ended(w.by(s).Queue(s.Queue).Pause(w.ctx))
 		},
 		predict: func(m *queues, s step) outcome {
 			m.paused[s.Queue] = true
@@ -29,7 +29,7 @@ var settingActions = []action{
 		name: "Unpause", weight: 4,
 		draw: func(d *dice) step { return step{Do: "Unpause", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return ended(w.clients[s.Worker].Queue(s.Queue).Unpause(w.ctx))
+			return ended(w.by(s).Queue(s.Queue).Unpause(w.ctx))
 		},
 		predict: func(m *queues, s step) outcome {
 			delete(m.paused, s.Queue)
@@ -40,11 +40,11 @@ var settingActions = []action{
 		name: "Forget", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Forget", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return ended(w.clients[s.Worker].Queue(s.Queue).Forget(w.ctx))
+			return ended(w.by(s).Queue(s.Queue).Forget(w.ctx))
 		},
 		predict: func(m *queues, s step) outcome {
 			delete(m.known, s.Queue)
-			delete(m.unfailed, s.Queue)
+			delete(m.unlisted, s.Queue)
 			return done
 		},
 	},
@@ -54,7 +54,7 @@ var settingActions = []action{
 			return step{Do: "Unfail", Queue: d.queue(), Group: d.failed(), Count: 1 + d.IntN(3)}
 		},
 		play: func(w *world, s step) outcome {
-			n, err := w.clients[s.Worker].Queue(s.Queue).Unfail(w.ctx, s.Group, s.Count)
+			n, err := w.by(s).Queue(s.Queue).Unfail(w.ctx, s.Group, s.Count)
 			return outcomeOf(err, func() string { return strconv.Itoa(n) })
 		},
 		predict: predictUnfail,
@@ -66,7 +66,7 @@ var settingActions = []action{
 			return step{Do: "Config.Set", Option: option, Value: value}
 		},
 		play: func(w *world, s step) outcome {
-			return ended(w.clients[s.Worker].Config().Set(w.ctx, s.Option, s.Value))
+			return ended(w.by(s).Config().Set(w.ctx, s.Option, s.Value))
 		},
 		predict: func(m *queues, s step) outcome {
 			if n, _ := strconv.ParseFloat(s.Value, 64); s.Option == qless.ConfigHeartbeat && n <= 0 {
@@ -83,7 +83,7 @@ var settingActions = []action{
 			return step{Do: "Config.Unset", Option: option}
 		},
 		play: func(w *world, s step) outcome {
-			return ended(w.clients[s.Worker].Config().Unset(w.ctx, s.Option))
+			return ended(w.by(s).Config().Unset(w.ctx, s.Option))
 		},
 		predict: func(m *queues, s step) outcome {
 			delete(m.config, s.Option)
@@ -93,7 +93,7 @@ var settingActions = []action{
 	{
 		name: "Deregister", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Deregister"} },
-		play: func(w *world, s step) outcome { return ended(w.clients[s.Worker].Deregister(w.ctx, s.Worker)) },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Deregister(w.ctx, s.Worker)) },
 		predict: func(m *queues, s step) outcome {
 			delete(m.seen, s.Worker)
 			return done
@@ -111,7 +111,7 @@ func predictUnfail(m *queues, s step) outcome {
 		m.count(j.queue, j.failure.when).failed--
 		j.worker, j.expires, j.queue, j.remaining = "", 0, s.Queue, j.retries
 		m.enqueue(j, m.now)
-		m.unfailed[s.Queue] = true
+		m.knowUnlisted(s.Queue)
 	}
 	m.setGroup(s.Group, group[:staying])
 	return outcome(strconv.Itoa(len(group) - staying))

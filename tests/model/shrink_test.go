@@ -26,8 +26,8 @@ func shrink(steps []step, fails func([]step) bool) []step {
 	return steps
 }
 
-// withoutPieces returns the steps without those pieces of a size that the failure does not need. The
-// last ones are tried first.
+// withoutPieces returns the steps without those pieces of a size that the failure does not need.
+// The last ones are tried first.
 func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
 	for to := len(steps); to > 0; to -= size {
 		from := max(0, to-size)

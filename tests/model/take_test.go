@@ -15,7 +15,7 @@ var takeActions = []action{
 		name: "Pop", weight: 26,
 		draw: func(d *dice) step { return step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
 		play: func(w *world, s step) outcome {
-			jobs, err := w.clients[s.Worker].Queue(s.Queue).Pop(w.ctx, s.Count)
+			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count)
 			return w.got(s, jobs, err)
 		},
 		predict: func(m *queues, s step) outcome { return m.gives(s, m.pop(s.Queue, s.Worker, s.Count)) },
@@ -24,7 +24,7 @@ var takeActions = []action{
 		name: "Peek", weight: 3,
 		draw: func(d *dice) step { return step{Do: "Peek", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
 		play: func(w *world, s step) outcome {
-			jobs, err := w.clients[s.Worker].Queue(s.Queue).Peek(w.ctx, s.Count)
+			jobs, err := w.by(s).Queue(s.Queue).Peek(w.ctx, s.Count)
 			return w.got(s, jobs, err)
 		},
 		predict: func(m *queues, s step) outcome { return m.gives(s, m.peek(s.Queue, s.Count)) },
@@ -33,7 +33,7 @@ var takeActions = []action{
 		name: "Job", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Job", JID: d.jid()} },
 		play: func(w *world, s step) outcome {
-			j, err := w.clients[s.Worker].Job(w.ctx, s.JID)
+			j, err := w.by(s).Job(w.ctx, s.JID)
 			return w.got(s, []*qless.Job{j}, err)
 		},
 		predict: func(m *queues, s step) outcome {
@@ -47,7 +47,7 @@ var takeActions = []action{
 		name: "Jobs", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Jobs", JIDs: d.jids(1 + d.IntN(4))} },
 		play: func(w *world, s step) outcome {
-			jobs, err := w.clients[s.Worker].Jobs(w.ctx, s.JIDs...)
+			jobs, err := w.by(s).Jobs(w.ctx, s.JIDs...)
 			return w.got(s, jobs, err)
 		},
 		predict: func(m *queues, s step) outcome {
@@ -151,7 +151,8 @@ func (m *queues) expire(queue string, limit int) []*job {
 // exhausted is the failure of a job that has no retries left.
 func (m *queues) exhausted(j *job) failure {
 	return failure{
-		group: "failed-retries-" + j.queue, message: fmt.Sprintf("Job exhausted retries in queue %q", j.queue), when: m.now,
+		group: "failed-retries-" + j.queue, when: m.now,
+		message: fmt.Sprintf("Job exhausted retries in queue %q", j.queue),
 	}
 }
 
