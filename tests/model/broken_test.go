@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go"
 )
 
 // breakActions are never drawn: the tests of the tester take them to damage the server.
@@ -256,5 +254,4 @@ func TestStepsOfASeedAreTheSame(t *testing.T) {
 		return steps
 	}
 	require.Equal(t, fmt.Sprint(draw()), fmt.Sprint(draw()))
-	require.Equal(t, qless.DefaultNamespace, prefix)
 }

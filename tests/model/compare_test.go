@@ -77,13 +77,13 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 			p.add("%s of %s: the server says %q, the model %q", field, j.jid, got, want)
 		}
 	}
-	amount := func(field string, want, slack float64) {
+	amount := func(field string, want float64) {
 		// An empty field counts as 0.
 		got := number("0" + h.fields[field])
 		if strings.HasPrefix(h.fields[field], "-") {
 			got = number(h.fields[field])
 		}
-		if !near(got, want, slack) {
+		if !near(got, want, 0) {
 			p.add("%s of %s: the server says %q, the model %f", field, j.jid, h.fields[field], want)
 		}
 	}
@@ -94,11 +94,11 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	text("queue", j.queue)
 	text("worker", j.worker)
 	text("spawned_from_jid", j.spawnedFrom)
-	amount("priority", float64(j.priority), 0)
-	amount("retries", float64(j.retries), 0)
-	amount("remaining", float64(j.remaining), 0)
-	amount("expires", j.expires, 0)
-	amount("time", j.time, timeSlack(j))
+	amount("priority", float64(j.priority))
+	amount("retries", float64(j.retries))
+	amount("remaining", float64(j.remaining))
+	amount("expires", j.expires)
+	amount("time", j.time)
 	if grace := h.fields["grace"] == "1"; grace != j.grace {
 		p.add("grace of %s: the server says %t, the model %t", j.jid, grace, j.grace)
 	}
@@ -118,15 +118,6 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 		p.add("score of %s: the server says %.17g (there: %t), the model %.17g",
 			j.jid, score, ok, j.score)
 	}
-}
-
-// timeSlack returns how far the time of a job may be off: recurring jobs put theirs at a time that
-// may be rounded to seconds.
-func timeSlack(j *job) float64 {
-	if j.spawnedFrom != "" {
-		return 1
-	}
-	return 0
 }
 
 func compareSet(p *problems, what string, e *entry, want map[string]bool) {

@@ -11,6 +11,9 @@
 //     purpose is in pinned_test.go);
 //   - every job, lock, list and count against the model's (compare_test.go).
 //
+// A Worker takes no part: how it overlaps its calls can't be followed in step. Its scripts are made
+// of the pieces that these calls are made of.
+//
 // When a check fails, the steps are reduced to a minimal list that still fails in the same way, and
 // that is printed with the seed.
 //

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -113,7 +114,8 @@ func outcomeOf(err error, show func() string) outcome {
 	if err == nil {
 		return outcome(show())
 	}
-	if own, ok := err.(*qless.Error); ok && own.Code != qless.CodeServer {
+	var own *qless.Error
+	if errors.As(err, &own) && own.Code != qless.CodeServer {
 		return refused(own.Code)
 	}
 	return outcome("error: " + err.Error())
