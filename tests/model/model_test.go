@@ -56,7 +56,8 @@ func walk(t *testing.T, steps int, back bool) {
 	for ; steps > 0; steps -= runLength {
 		if v, taken := w.walk(seed, min(steps, runLength), back); v != nil {
 			minimal, again := w.minimal(taken, v)
-			t.Fatalf("-model.seed=%d, step %d: %s", seed, len(taken), report(again, minimal))
+			t.Fatalf("-run %s -model.seed=%d, step %d: %s",
+				t.Name(), seed, len(taken), report(again, minimal))
 		}
 		seed++
 	}

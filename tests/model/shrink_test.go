@@ -72,7 +72,7 @@ func shrinkArguments(steps []step, fails func([]step) bool) []step {
 func (w *world) minimal(steps []step, v *violation) ([]step, *violation) {
 	fails := func(some []step) bool {
 		got, _ := w.playAll(some)
-		return got != nil && got.class == v.class
+		return got != nil && got.class == v.class && got.kind == v.kind
 	}
 	steps = shrinkArguments(shrink(steps, fails), fails)
 	if again, _ := w.playAll(steps); again != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func (w *world) reset() {
 // A violation is a check that failed.
 type violation struct {
 	class string // which one
+	kind  string // of what: the field that differs from the model, or the action with a wrong reply
 	text  string
 }
 
@@ -77,7 +79,8 @@ func (w *world) play(s step) *violation {
 		return v
 	}
 	if got != want {
-		return &violation{class: "reply", text: fmt.Sprintf("the server: %s\nthe model:  %s", got, want)}
+		text := fmt.Sprintf("the server: %s\nthe model:  %s", got, want)
+		return &violation{class: "reply", kind: s.Do, text: text}
 	}
 	return nil
 }
@@ -98,7 +101,7 @@ func (w *world) check(before *keyspace) *violation {
 		}
 	}
 	if problem := w.m.compare(w.k); problem != "" {
-		return &violation{class: "model", text: problem}
+		return &violation{class: "model", kind: strings.Fields(problem)[0], text: problem}
 	}
 	w.m.adopt(w.k)
 	return nil
