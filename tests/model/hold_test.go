@@ -141,7 +141,7 @@ func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", se
 // drop takes a running job from its worker.
 func (m *queues) drop(j *job) {
 	j.grace = false
-	delete(m.held[j.worker], j.jid)
+	m.letGo(j.worker, j.jid)
 }
 
 // advance puts a job into its next queue.

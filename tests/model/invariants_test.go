@@ -169,7 +169,7 @@ func checkLocks(k, _ *keyspace, m *queues) string {
 		case !grace && lock != expires:
 			return fmt.Sprintf("the lock of %s ends at %f, %sj:%s says at %f",
 				jid, lock, prefix, jid, expires)
-		case !grace && !isListed && !offList(m, worker):
+		case !grace && !isListed && !offList(m, worker, jid):
 			return fmt.Sprintf("%sw:%s:jobs does not name %s, which it has", prefix, worker, jid)
 		case !grace && isListed && listed != expires:
 			return fmt.Sprintf("%sw:%s:jobs has %s until %f, %sj:%s says until %f",

@@ -279,8 +279,10 @@ func (m *queues) forgetWorkers() {
 	for worker, seen := range m.seen {
 		if seen <= m.now-m.setting("max-worker-age", 86400) {
 			delete(m.seen, worker)
-			delete(m.held, worker)
-			m.forgotten[worker] = true
+			for jid := range m.held[worker] {
+				m.letGo(worker, jid)
+				m.forgotten[handleKey{worker, jid}] = true
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ func leftInList(m *queues, worker, jid string) bool { return m.left[handleKey{wo
 
 // offList: a worker that was not seen for max-worker-age loses the list of its jobs, though it
 // has them until their locks end; a job is back in it after a heartbeat.
-func offList(m *queues, worker string) bool { return m.forgotten[worker] }
+func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{worker, jid}] }
 
 // leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
 // handed out.

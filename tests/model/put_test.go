@@ -144,7 +144,7 @@ func (m *queues) put(s step) outcome {
 // leave takes a job out of everything that its state put it into.
 func (m *queues) leave(j *job) {
 	if j.worker != "" {
-		delete(m.held[j.worker], j.jid)
+		m.letGo(j.worker, j.jid)
 	}
 	if j.state == qless.StateFailed {
 		m.unfile(j)

@@ -28,7 +28,7 @@ type queues struct {
 	inOrder      []string                // jobs of the last call, to be popped in this order
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
-	forgotten    map[string]bool         // workers that lost their lists
+	forgotten    map[handleKey]bool      // jobs that went with the list of a worker
 }
 
 type statKey struct {
@@ -49,7 +49,7 @@ func newQueues() *queues {
 		held: map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
-		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[string]bool{},
+		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
 }
 
@@ -192,6 +192,15 @@ func (m *queues) hold(worker, jid string, until float64) {
 		m.held[worker] = map[string]float64{}
 	}
 	m.held[worker][jid] = until
+	delete(m.left, handleKey{worker, jid})
+	delete(m.forgotten, handleKey{worker, jid})
+}
+
+// letGo takes a job off the list of a worker.
+func (m *queues) letGo(worker, jid string) {
+	delete(m.held[worker], jid)
+	delete(m.left, handleKey{worker, jid})
+	delete(m.forgotten, handleKey{worker, jid})
 }
 
 // unfile takes a failed job out of its group and its statistics.

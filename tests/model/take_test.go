@@ -127,7 +127,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 	grace := m.setting("grace-period", 10)
 	var taken []*job
 	for _, j := range first(until(m.in(queue, "locks"), m.now), limit) {
-		delete(m.held[j.worker], j.jid)
+		m.letGo(j.worker, j.jid)
 		warned := j.grace
 		if grace <= 0 || !warned {
 			m.record(j, "timed-out", m.now)
