@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"flag"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ const runLength = 2000
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{})
+	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
 	goleak.VerifyTestMain(m)
 }
 
