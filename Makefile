@@ -1,5 +1,6 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
+MODEL_STEPS ?= 200000
 LUA         := .cache/lua
 
 .DEFAULT_GOAL := help
@@ -34,6 +35,10 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: model
+model: ## run the model tester for MODEL_STEPS (200000) random steps
+	go test -v -count 1 -timeout 0 -run '^TestSteps' ./tests/model -model.steps $(MODEL_STEPS)
 
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them

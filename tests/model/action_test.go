@@ -1,0 +1,116 @@
+package model
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// An action is one kind of step: how one is drawn, what is called, and what the model expects
+// of the call.
+type action struct {
+	name    string
+	weight  int // how often it is drawn; 0 for never
+	draw    func(d *dice) step
+	play    func(w *world, s step) outcome
+	predict func(m *queues, s step) outcome
+}
+
+var actions = slices.Concat(
+	putActions, takeActions, holdActions, changeActions, recurActions, listActions, settingActions,
+	breakActions,
+)
+
+// actionOf returns the action of a step.
+func actionOf(s step) *action {
+	for i := range actions {
+		if actions[i].name == s.Do {
+			return &actions[i]
+		}
+	}
+	panic("no action " + s.Do)
+}
+
+// onJob is how a call on a job is played: by the handle that the step names.
+func onJob(call func(w *world, j *qless.Job, s step) outcome) func(*world, step) outcome {
+	return func(w *world, s step) outcome {
+		j, err := w.handle(s)
+		if err != nil || j == nil {
+			return outcomeOf(err, func() string { return string(skipped) })
+		}
+		if s.Data != "" {
+			j.Data = json.RawMessage(s.Data)
+		}
+		return call(w, j, s)
+	}
+}
+
+// onHandle is how the model answers to such a call. A job that is gone is nil.
+func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*queues, step) outcome {
+	return func(m *queues, s step) outcome {
+		if s.Read {
+			if m.jobs[s.JID] == nil {
+				return refused(qless.CodeNotFound)
+			}
+			m.give(s.Worker, m.jobs[s.JID])
+		}
+		handles := m.handles[handleKey{s.Worker, s.JID}]
+		if s.Handle >= len(handles) {
+			return skipped
+		}
+		h := handles[s.Handle]
+		if s.Data != "" {
+			h.data = s.Data
+		}
+		return call(m, h, m.jobs[s.JID], s)
+	}
+}
+
+// existing is the same for calls that any job takes that exists.
+func existing(call func(m *queues, j *job, s step) outcome) func(*queues, step) outcome {
+	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
+		if j == nil {
+			return refused(qless.CodeNotFound)
+		}
+		return call(m, j, s)
+	})
+}
+
+// notOwned tells why a job is not a worker's to end or to renew; empty when it is.
+func notOwned(j *job, worker string) outcome {
+	switch {
+	case j == nil:
+		return refused(qless.CodeNotFound)
+	case j.state != qless.StateRunning:
+		return refused(qless.CodeNotRunning)
+	case j.worker != worker:
+		return refused(qless.CodeLockLost)
+	}
+	return ""
+}
+
+// by returns the client of a step's worker.
+func (w *world) by(s step) *qless.Client { return w.clients[s.Worker] }
+
+// handle returns the job that a step names, nil when the worker never got it.
+func (w *world) handle(s step) (*qless.Job, error) {
+	key := handleKey{s.Worker, s.JID}
+	if s.Read {
+		j, err := w.by(s).Job(w.ctx, s.JID)
+		if err != nil {
+			return nil, err
+		}
+		w.give(s.Worker, j)
+	}
+	if s.Handle >= len(w.handles[key]) {
+		return nil, nil
+	}
+	return w.handles[key][s.Handle], nil
+}
+
+// give keeps a job that a worker got.
+func (w *world) give(worker string, j *qless.Job) {
+	key := handleKey{worker, j.JID}
+	w.handles[key] = first(append([]*qless.Job{j}, w.handles[key]...), kept)
+}

@@ -1,0 +1,257 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// breakActions are never drawn: the tests of the tester take them to damage the server.
+var breakActions = []action{
+	{
+		name: "Break",
+		play: func(w *world, s step) outcome {
+			args := make([]any, len(s.Raw))
+			for i, arg := range s.Raw {
+				args[i] = arg
+			}
+			reply, err := w.rdb.Do(w.ctx, args...).Result()
+			return outcomeOf(err, func() string {
+				if s.Raw[0] == "ECHO" {
+					return fmt.Sprint(reply)
+				}
+				return string(done)
+			})
+		},
+		predict: func(m *queues, s step) outcome { return done },
+	},
+}
+
+// A fault is a way to damage a server, and the check that has to find it.
+type fault struct {
+	name  string
+	found string
+	raw   func(k *keyspace) string // the command; empty while there is nothing to damage
+}
+
+var faults = []fault{
+	{"a key of no known layout", "layout", always("SET ql:w:a:job 1")},
+	{"a statistic that stays for ever", "layout", func(k *keyspace) string {
+		for key, e := range k.entries {
+			if e.expires {
+				return "PERSIST " + key
+			}
+		}
+		return ""
+	}},
+	{"a job's history without the job", "layout", always("RPUSH ql:j:gone-history x")},
+	{"a job in a queue that is gone", "ghost", always("ZADD ql:q:q1-work 1 gone")},
+	{"a completed job that is gone", "ghost", always("ZADD ql:completed 1 gone")},
+	{"a locked job that is gone", "ghost", always("ZADD ql:w:b:jobs 1 gone")},
+	{"a waiting job in no set", "place", onJobIn("waiting", "ZREM ql:q:%[2]s-work %[1]s")},
+	{"a running job that also waits", "place", onJobIn("running", "ZADD ql:q:%[2]s-work 1 %[1]s")},
+	{"a scheduled job that says it waits", "place", onJobIn("scheduled",
+		"HSET ql:j:%[1]s state waiting")},
+	{"a failed job that is also complete", "place", onJobIn("failed", "ZADD ql:completed 1 %[1]s")},
+	{"a completed job in no set", "place", onJobIn("complete", "ZREM ql:completed %[1]s")},
+	{"a waiting job in front of all", "place", onJobIn("waiting", "ZADD ql:q:%[2]s-work +inf %[1]s")},
+	{"a waiting job with a grace period", "lock", onJobIn("waiting", "HSET ql:j:%[1]s grace 1")},
+	{"a lock that ends at another time", "lock", onJobIn("running",
+		"ZADD ql:q:%[2]s-locks XX 5 %[1]s")},
+	{"a running job that its worker lacks", "lock", onJobIn("running", "ZREM ql:w:%[3]s:jobs %[1]s")},
+	{"a job that the wrong worker has", "worker list", onJobIn("waiting", "ZADD ql:w:b:jobs 5 %[1]s")},
+	{"a dependent that is not known", "dependencies", func(k *keyspace) string {
+		for jid := range k.jobs {
+			if needs := k.at("j:" + jid + "-dependencies").members; len(needs) > 0 {
+				return fmt.Sprintf("SREM ql:j:%s-dependents %s", needs[0], jid)
+			}
+		}
+		return ""
+	}},
+	{"a dependency of a waiting job", "dependencies", onJobIn("waiting",
+		"SADD ql:j:%[1]s-dependencies j1")},
+	{"a tag counted twice", "tags", always("ZINCRBY ql:tags 1 red")},
+	{"a tag that is not in the list", "tags", func(k *keyspace) string {
+		for tag, e := range k.tags {
+			return fmt.Sprintf("ZREM ql:t:%s %s", tag, e.names()[0])
+		}
+		return ""
+	}},
+	{"a failure group that is not known", "failures", func(k *keyspace) string {
+		if _, h := k.plain("failed"); h != nil {
+			return "SREM ql:failures " + h.failure.group
+		}
+		return ""
+	}},
+	{"a failure that is not counted", "failed statistic", func(k *keyspace) string {
+		if _, h := k.plain("failed"); h != nil {
+			day := int64(h.failure.when) / 86400 * 86400
+			return fmt.Sprintf("HINCRBY ql:s:stats:%d:%s failed -1", day, h.fields["queue"])
+		}
+		return ""
+	}},
+	{"a recurring job that never recurs", "recurring", func(k *keyspace) string {
+		for jid, e := range k.recurs {
+			return fmt.Sprintf("ZREM ql:q:%s-recur %s", e.fields["queue"], jid)
+		}
+		return ""
+	}},
+	{"a history without its beginning", "history", onJobIn("running",
+		`LSET ql:j:%[1]s-history 0 [1,"popped"]`)},
+	{"a history that is too long", "history", func(k *keyspace) string {
+		limit := k.at("config").field("max-job-history")
+		jid, _ := k.plain("waiting")
+		if n := len(k.at("j:" + jid + "-history").members); limit > 0 && n >= max(limit, 2) {
+			return fmt.Sprintf(`RPUSH ql:j:%s-history [1,"put"]`, jid)
+		}
+		return ""
+	}},
+	{"a retry that is lost", "model", onJobIn("running", "HINCRBY ql:j:%[1]s remaining -1")},
+	{"a job in a later place", "model", onJobIn("waiting", "ZADD ql:q:%[2]s-work XX -100 %[1]s")},
+	{"a job that is lost with all its traces", "model", onJobIn("scheduled",
+		"EVAL redis.call('zrem','ql:q:%[2]s-scheduled','%[1]s')"+
+			"redis.call('del','ql:j:%[1]s','ql:j:%[1]s-history') 0")},
+	{"a queue that pauses by itself", "model", always("SADD ql:paused_queues q5")},
+	{"a queue that is not known", "model", func(k *keyspace) string {
+		for queue := range k.at("queues").scores {
+			return "ZREM ql:queues " + queue
+		}
+		return ""
+	}},
+	{"a popped job that is not counted", "model", func(k *keyspace) string {
+		for key := range k.stats["wait"] {
+			return fmt.Sprintf("HINCRBY ql:s:wait:%d:%s total -1", key.day, key.queue)
+		}
+		return ""
+	}},
+	{"a reply that is wrong", "reply", always("ECHO wrong")},
+}
+
+func always(raw string) func(*keyspace) string { return func(*keyspace) string { return raw } }
+
+// onJobIn damages a job in a state, given its jid, queue and worker.
+func onJobIn(state, format string) func(*keyspace) string {
+	return func(k *keyspace) string {
+		jid, h := k.plain(state)
+		if h == nil {
+			return ""
+		}
+		return fmt.Sprintf(format+"%.0[1]s%.0[2]s%.0[3]s", jid, h.fields["queue"], h.fields["worker"])
+	}
+}
+
+// plain returns a job in a state that only the checks of that state are about, and that few steps
+// lead to; nil when there is none.
+func (k *keyspace) plain(state string) (string, *entry) {
+	for _, jid := range inOrder(k.jobs) {
+		h := k.jobs[jid]
+		simple := h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" &&
+			len(h.tags) == 0 && len(k.at("j:"+jid+"-dependents").members) == 0
+		if simple && h.fields["state"] == state {
+			return jid, h
+		}
+	}
+	return "", nil
+}
+
+// words splits a command; a script is one word.
+func words(raw string) []string {
+	if script, ok := strings.CutPrefix(raw, "EVAL "); ok {
+		return []string{"EVAL", strings.TrimSuffix(script, " 0"), "0"}
+	}
+	return strings.Fields(raw)
+}
+
+// breakAfter returns random steps at the end of which the server is damaged; nil when the
+// steps fail without that, or don't come soon to where it can be.
+func (w *world) breakAfter(f fault, seed uint64, least int) (*violation, []step) {
+	w.reset()
+	d := newDice(seed, w.m, false)
+	var taken []step
+	for range 3 * least {
+		s := d.step()
+		if raw := f.raw(w.k); raw != "" && len(taken) >= least {
+			s = step{Do: "Break", Raw: words(raw)}
+		}
+		taken = append(taken, s)
+		v := w.play(s)
+		if s.Do == "Break" {
+			return v, taken
+		}
+		if v != nil {
+			break
+		}
+	}
+	return nil, nil
+}
+
+func TestEveryFaultIsFoundAndReduced(t *testing.T) {
+	const least = 50  // steps before the damage
+	const atMost = 8  // steps that are left when the others are left out
+	const seeds = 200 // to be tried
+	w := newWorld(t)
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			var v *violation
+			var steps []step
+			for seed := uint64(1); v == nil && seed <= seeds; seed++ {
+				if v, steps = w.breakAfter(f, seed, least); v == nil {
+					require.Empty(t, steps, "the damage of seed %d is not found", seed)
+				}
+			}
+			require.NotNil(t, v, "no seed leads to what is to be damaged")
+			require.Equal(t, f.found, v.class, v.text)
+
+			minimal, again := w.minimal(steps, v)
+			told := report(again, minimal)
+			require.Equal(t, f.found, again.class, told)
+			require.LessOrEqual(t, len(minimal), atMost, told)
+			require.Equal(t, "Break", minimal[len(minimal)-1].Do, told)
+			require.Contains(t, told, strings.Join(minimal[len(minimal)-1].Raw[:1], " "))
+		})
+	}
+}
+
+func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
+	var steps []step
+	for i := range 500 {
+		steps = append(steps, step{Do: "Pop", Count: i})
+	}
+	calls := 0
+	minimal := shrink(steps, func(some []step) bool {
+		calls++
+		needed := 0
+		for _, s := range some {
+			if s.Count == 3 || s.Count == 250 || s.Count == 499 {
+				needed++
+			}
+		}
+		return needed == 3
+	})
+	require.Equal(t, []step{steps[3], steps[250], steps[499]}, minimal)
+	require.Less(t, calls, 200)
+}
+
+func TestStepsAreReadable(t *testing.T) {
+	s := step{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Priority: ptr(7), Tags: []string{"red"}}
+	require.Equal(t, `Put Worker=a Queue=q1 JID=j1 Priority=7 Tags=["red"]`, s.String())
+}
+
+// A run is the same whenever it has the same seed: the report of a failure is worth its seed.
+func TestStepsOfASeedAreTheSame(t *testing.T) {
+	draw := func() []step {
+		m := newQueues()
+		d := newDice(5, m, true)
+		var steps []step
+		for range 500 {
+			s := d.step()
+			m.begin(noon.UnixMicro())
+			actionOf(s).predict(m, s)
+			steps = append(steps, s)
+		}
+		return steps
+	}
+	require.Equal(t, fmt.Sprint(draw()), fmt.Sprint(draw()))
+}

@@ -1,0 +1,185 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// What anybody does with any job.
+var changeActions = []action{
+	{
+		name: "Cancel", weight: 4,
+		draw: func(d *dice) step { return step{Do: "Cancel", JIDs: d.cancelable()} },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Cancel(w.ctx, s.JIDs...)) },
+		predict: func(m *queues, s step) outcome {
+			return m.cancel(s.JIDs)
+		},
+	},
+	{
+		name: "Tag", weight: 3,
+		draw: func(d *dice) step { return d.onAny(step{Do: "Tag", Tags: d.tags(1)}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return outcomeOf(j.Tag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
+		}),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			j.tags = withTags(j.tags, s.Tags)
+			return outcome(tagsTold(j.tags))
+		}),
+	},
+	{
+		name: "Untag", weight: 2,
+		draw: func(d *dice) step { return d.onAny(step{Do: "Untag", Tags: d.tags(1)}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return outcomeOf(j.Untag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
+		}),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			j.tags = withoutTags(j.tags, s.Tags)
+			return outcome(tagsTold(j.tags))
+		}),
+	},
+	{
+		name: "Depend", weight: 3,
+		draw: func(d *dice) step {
+			return d.onDepending(step{Do: "Depend", JIDs: d.jids(1 + d.IntN(2))})
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Depend(w.ctx, s.JIDs...))
+		}),
+		predict: depending(func(m *queues, j *job, s step) {
+			m.dependOn(j, s.JIDs)
+		}),
+	},
+	{
+		name: "Undepend", weight: 3,
+		draw: func(d *dice) step {
+			return d.onDepending(step{Do: "Undepend", JIDs: d.jids(1 + d.IntN(3))})
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Undepend(w.ctx, s.JIDs...))
+		}),
+		predict: depending(func(m *queues, j *job, s step) {
+			for _, jid := range s.JIDs {
+				m.undepend(j, jid)
+			}
+			if len(j.dependencies) == 0 {
+				m.free(j, false)
+			}
+		}),
+	},
+	{
+		name: "UndependAll", weight: 1,
+		draw: func(d *dice) step { return d.onDepending(step{Do: "UndependAll"}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.UndependAll(w.ctx)) }),
+		predict: depending(func(m *queues, j *job, s step) {
+			for jid := range j.dependencies {
+				m.undepend(j, jid)
+			}
+			m.free(j, false)
+		}),
+	},
+	{
+		name: "SetPriority", weight: 3,
+		draw: func(d *dice) step { return d.onAny(step{Do: "SetPriority", Priority: d.newPriority()}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.SetPriority(w.ctx, *s.Priority))
+		}),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			j.priority = *s.Priority
+			if part(j.state) == "work" {
+				j.score = float64(j.priority)
+			}
+			return done
+		}),
+	},
+	{
+		name: "Track", weight: 2,
+		draw: func(d *dice) step { return d.onAny(step{Do: "Track"}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Track(w.ctx)) }),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			m.tracked[j.jid] = m.now
+			return done
+		}),
+	},
+	{
+		name: "Untrack", weight: 2,
+		draw: func(d *dice) step { return d.onAny(step{Do: "Untrack"}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Untrack(w.ctx)) }),
+		predict: onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
+			if _, tracked := m.tracked[s.JID]; j == nil && !tracked {
+				return refused(qless.CodeNotFound)
+			}
+			delete(m.tracked, s.JID)
+			return done
+		}),
+	},
+	{
+		name: "Log", weight: 2,
+		draw: func(d *dice) step { return d.onAny(step{Do: "Log", Message: "looked at"}) },
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Log(w.ctx, s.Message, json.RawMessage(`{"by":"me"}`)))
+		}),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			m.record(j, s.Message, m.now)
+			return done
+		}),
+	},
+}
+
+// depending is how the model answers to a call that a job takes while it waits for others.
+func depending(call func(m *queues, j *job, s step)) func(*queues, step) outcome {
+	return onHandle(func(m *queues, _ *handle, j *job, s step) outcome {
+		switch {
+		case slices.Contains(s.JIDs, s.JID):
+			return refused(qless.CodeInvalid)
+		case j == nil:
+			return refused(qless.CodeNotFound)
+		case j.state != qless.StateDepends:
+			return refused(qless.CodeNotDepending)
+		}
+		call(m, j, s)
+		return done
+	})
+}
+
+// cancel deletes jobs unless another one depends on one of them.
+func (m *queues) cancel(jids []string) outcome {
+	for _, jid := range jids {
+		if j := m.jobs[jid]; j != nil {
+			for dependent := range j.dependents {
+				if !slices.Contains(jids, dependent) {
+					return refused(qless.CodeHasDependents)
+				}
+			}
+		}
+	}
+	for _, jid := range jids {
+		if j := m.jobs[jid]; j != nil && j.state != qless.StateComplete {
+			m.leave(j)
+			m.remove(j)
+		}
+	}
+	return done
+}
+
+// withTags returns the tags with those of extra that are new.
+func withTags(tags, extra []string) []string {
+	tags = slices.Clone(tags)
+	for _, tag := range extra {
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// withoutTags returns the tags without those of extra.
+func withoutTags(tags, extra []string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool {
+		return slices.Contains(extra, tag)
+	})
+}
+
+func tagsTold(tags []string) string { return fmt.Sprintf("tags %q", tags) }

@@ -1,0 +1,288 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/qless/qless-go"
+)
+
+// problems collects how the server differs from the model.
+type problems []string
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// compare compares the server with the model, and tells how they differ; empty when they don't.
+func (m *queues) compare(k *keyspace) string {
+	var p problems
+	m.compareJobs(&p, k)
+	m.compareRecurring(&p, k)
+	m.compareGroups(&p, k)
+	m.compareWorkers(&p, k)
+	m.compareQueues(&p, k)
+	m.compareStats(&p, k)
+	slices.Sort(p)
+	return strings.Join(p, "\n")
+}
+
+// near reports whether two numbers are the same but for rounding, or for a slack.
+func near(a, b, slack float64) bool {
+	if a == b {
+		return true
+	}
+	return math.Abs(a-b) <= slack+4*ulp(math.Max(math.Abs(a), math.Abs(b)))
+}
+
+// ulp returns how far the next number is from a number that is not negative.
+func ulp(n float64) float64 { return math.Nextafter(n, math.Inf(1)) - n }
+
+// resolution is how far the jobs of one call are apart in their queue at most.
+func resolution(priority int) float64 {
+	return 2e-16 + 4*ulp(math.Abs(float64(priority))+1)
+}
+
+func (m *queues) compareJobs(p *problems, k *keyspace) {
+	for jid, h := range k.jobs {
+		if j := m.jobs[jid]; j != nil {
+			m.compareJob(p, k, j, h)
+		} else {
+			p.add("the server has %s, which is %s; the model has not", jid, h.fields["state"])
+		}
+	}
+	for jid, j := range m.jobs {
+		if k.jobs[jid] == nil {
+			p.add("the model has %s, which is %s; the server has not", jid, j.state)
+		}
+	}
+	for i := 1; i < len(m.inOrder); i++ {
+		m.compareOrder(p, k, m.jobs[m.inOrder[i-1]], m.jobs[m.inOrder[i]])
+	}
+}
+
+// compareOrder: of jobs that one call puts with the same priority, the first one is popped first.
+func (m *queues) compareOrder(p *problems, k *keyspace, earlier, later *job) {
+	scores := k.of(later.queue, "work").scores
+	if earlier.priority == later.priority && scores[earlier.jid] <= scores[later.jid] {
+		p.add("%s was put before %s, but is not popped before it: their scores are %.17g and %.17g",
+			earlier.jid, later.jid, scores[earlier.jid], scores[later.jid])
+	}
+}
+
+func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
+	text := func(field, want string) {
+		if got := h.fields[field]; got != want {
+			p.add("%s of %s: the server says %q, the model %q", field, j.jid, got, want)
+		}
+	}
+	amount := func(field string, want float64) {
+		// An empty field counts as 0.
+		got := number("0" + h.fields[field])
+		if strings.HasPrefix(h.fields[field], "-") {
+			got = number(h.fields[field])
+		}
+		if !near(got, want, 0) {
+			p.add("%s of %s: the server says %q, the model %f", field, j.jid, h.fields[field], want)
+		}
+	}
+	text("jid", j.jid)
+	text("klass", j.klass)
+	text("data", j.data)
+	text("state", string(j.state))
+	text("queue", j.queue)
+	text("worker", j.worker)
+	text("spawned_from_jid", j.spawnedFrom)
+	amount("priority", float64(j.priority))
+	amount("retries", float64(j.retries))
+	amount("remaining", float64(j.remaining))
+	amount("expires", j.expires)
+	amount("time", j.time)
+	if grace := h.fields["grace"] == "1"; grace != j.grace {
+		p.add("grace of %s: the server says %t, the model %t", j.jid, grace, j.grace)
+	}
+	if !slices.Equal(h.tags, j.tags) {
+		p.add("tags of %s: the server says %q, the model %q", j.jid, h.tags, j.tags)
+	}
+	if f := h.failure; f.group != j.failure.group || f.message != j.failure.message ||
+		f.worker != j.failure.worker || !near(f.when, j.failure.when, 1e-4) {
+		p.add("failure of %s: the server says %s, the model %s", j.jid, f, j.failure)
+	}
+	if history := k.at("j:" + j.jid + "-history").history; !slices.Equal(history, j.history) {
+		p.add("history of %s: the server says %v, the model %v", j.jid, history, j.history)
+	}
+	compareSet(p, "dependencies of "+j.jid, k.at("j:"+j.jid+"-dependencies"), j.dependencies)
+	compareSet(p, "dependents of "+j.jid, k.at("j:"+j.jid+"-dependents"), j.dependents)
+	if score, ok := k.score(j); !ok || !near(score, j.score, j.slack) {
+		p.add("score of %s: the server says %.17g (there: %t), the model %.17g",
+			j.jid, score, ok, j.score)
+	}
+}
+
+func compareSet(p *problems, what string, e *entry, want map[string]bool) {
+	same := len(e.members) == len(want)
+	for _, name := range e.members {
+		same = same && want[name]
+	}
+	if !same {
+		p.add("%s: the server says %q, the model %q", what, e.names(), sorted(want))
+	}
+}
+
+// score returns where a job is in the set that the model's state names.
+func (k *keyspace) score(j *job) (float64, bool) {
+	if j.state == qless.StateFailed {
+		return j.score, true // a list has no scores
+	}
+	set := k.at("completed")
+	if j.state != qless.StateComplete {
+		set = k.of(j.queue, part(j.state))
+	}
+	score, ok := set.scores[j.jid]
+	return score, ok
+}
+
+func (m *queues) compareRecurring(p *problems, k *keyspace) {
+	if len(k.recurs) != len(m.recurs) {
+		p.add("recurring: the server has %q, the model %q", inOrder(k.recurs), inOrder(m.recurs))
+	}
+	for jid, r := range m.recurs {
+		h := k.recurs[jid]
+		if h == nil {
+			continue
+		}
+		told := recurring{
+			jid: h.fields["jid"], klass: h.fields["klass"], data: h.fields["data"], queue: h.fields["queue"],
+			priority: h.field("priority"), retries: h.field("retries"), backlog: h.field("backlog"),
+			count: h.field("count"), tags: h.tags, interval: number(h.fields["interval"]),
+		}
+		if got, want := told.view(), r.view(); got != want {
+			p.add("recurring: the server says %s\nthe model %s", got, want)
+		}
+		if due := k.of(r.queue, "recur").scores[jid]; !near(due, r.due, dueSlack) {
+			p.add("recurring %s: due at %.9f, the model says at %.9f", jid, due, r.due)
+		}
+	}
+}
+
+// dueSlack is what adding an interval again and again may lose.
+const dueSlack = 1e-5
+
+func (m *queues) compareGroups(p *problems, k *keyspace) {
+	if len(k.groups) != len(m.groups) {
+		p.add("failure groups: the server has %q, the model %q", inOrder(k.groups), inOrder(m.groups))
+	}
+	for name, jids := range m.groups {
+		if got := k.at("f:" + name).members; !slices.Equal(got, jids) {
+			p.add("group %s: the server says %q, the model %q", name, got, jids)
+		}
+	}
+}
+
+// compareWorkers: a list may lack what is left in it.
+func (m *queues) compareWorkers(p *problems, k *keyspace) {
+	compareScores(p, "workers", k.at("workers").scores, m.seen)
+	for worker, e := range k.workers {
+		for jid, until := range e.scores {
+			if want, ok := m.held[worker][jid]; !ok || !near(until, want, 0) {
+				p.add("worker %s has %s until %f, the model says %t, until %f", worker, jid, until, ok, want)
+			}
+		}
+	}
+	for worker, jids := range m.held {
+		for jid := range jids {
+			if _, ok := k.worker(worker).scores[jid]; m.holds(worker, jid) && !ok {
+				p.add("worker %s should have %s", worker, jid)
+			}
+		}
+	}
+}
+
+func compareScores(p *problems, what string, got, want map[string]float64) {
+	same := len(got) == len(want)
+	for name, score := range want {
+		told, ok := got[name]
+		same = same && ok && near(told, score, 0)
+	}
+	if !same {
+		p.add("%s: the server says %v, the model %v", what, got, want)
+	}
+}
+
+func (m *queues) compareQueues(p *problems, k *keyspace) {
+	compareScores(p, "queues", k.at("queues").scores, m.known)
+	compareSet(p, "paused queues", k.at("paused_queues"), m.paused)
+	for option, value := range m.config {
+		if got := k.at("config").fields[option]; got != value {
+			p.add("setting %s: the server says %q, the model %q", option, got, value)
+		}
+	}
+	tracked := map[string]float64{}
+	for jid, since := range m.tracked {
+		// What is gone need not be tracked any more.
+		if _, ok := k.at("tracked").scores[jid]; ok || m.jobs[jid] != nil {
+			tracked[jid] = since
+		}
+	}
+	compareScores(p, "tracked", k.at("tracked").scores, tracked)
+	for queue := range m.unlisted {
+		if !k.namesOfOurs()[queue] {
+			p.add("no list of queues names %s, which got jobs by unfail", queue)
+		}
+	}
+}
+
+// namesOfOurs returns what the keys hold that no other client knows.
+func (k *keyspace) namesOfOurs() map[string]bool {
+	names := map[string]bool{}
+	for key, e := range k.entries {
+		if strings.HasPrefix(key, prefix+"x:") {
+			maps.Copy(names, setOf(e.names()))
+		}
+	}
+	return names
+}
+
+func (m *queues) compareStats(p *problems, k *keyspace) {
+	for _, kind := range []string{"stats", "wait", "run"} {
+		for key := range k.stats[kind] {
+			if m.stats[key] == nil {
+				m.stats[key] = &stats{}
+			}
+		}
+	}
+	for key, want := range m.stats {
+		of := func(kind string) *entry {
+			if e := k.stats[kind][key]; e != nil {
+				return e
+			}
+			return nothing
+		}
+		counts := of("stats")
+		got := stats{
+			counts.field("retries"), counts.field("failures"), counts.field("failed"),
+			of("wait").field("total"), of("run").field("total"),
+		}
+		if got != *want {
+			p.add("statistics of %v: the server says %v, the model %v", key, got, want)
+		}
+	}
+}
+
+// adopt takes over what the model knows to within a rounding error, so that errors don't add up,
+// and what the server may do in either way.
+func (m *queues) adopt(k *keyspace) {
+	for _, j := range m.jobs {
+		j.score, _ = k.score(j)
+		j.slack = 0
+	}
+	for jid, r := range m.recurs {
+		r.due = k.of(r.queue, "recur").scores[jid]
+	}
+	for jid := range m.tracked {
+		if _, ok := k.at("tracked").scores[jid]; !ok {
+			delete(m.tracked, jid)
+		}
+	}
+}

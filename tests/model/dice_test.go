@@ -1,0 +1,355 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// The names that steps are made of: few, so that they meet.
+var (
+	workerNames = []string{"a", "b", "c"}
+	queueNames  = []string{"q1", "q2", "q3"}
+	jobNames    = []string{"j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8", "r-1", "r-2", "r-3", "s-1"}
+	tagNames    = []string{"red", "green", "blue"}
+	groupNames  = []string{"oops", "bad", "failed-retries-q1"}
+)
+
+// strangeQueue is one that few jobs come to.
+const strangeQueue = "q4"
+
+// crowd is how many jobs there may be before some are cleared away.
+const crowd = 30
+
+// dice draw steps. They know the model, so that most steps can do something.
+type dice struct {
+	*rand.Rand
+	m    *queues
+	back bool // whether the clock goes back, too
+}
+
+func newDice(seed uint64, m *queues, back bool) *dice {
+	return &dice{Rand: rand.New(rand.NewPCG(seed, 0)), m: m, back: back}
+}
+
+// step draws the next step.
+func (d *dice) step() step {
+	var s step
+	if len(d.m.jobs) > crowd && d.chance(30) {
+		s = d.clearing()
+	} else {
+		s = d.action().draw(d)
+	}
+	if s.Worker == "" {
+		s.Worker = d.worker()
+	}
+	if s.Tick == 0 {
+		s.Tick = pick(d, []time.Duration{0, time.Microsecond, time.Millisecond, 100 * time.Millisecond})
+	}
+	return s
+}
+
+func (d *dice) action() *action {
+	sum := 0
+	for _, a := range actions {
+		sum += a.weight
+	}
+	n := d.IntN(sum)
+	for i := range actions {
+		if n -= actions[i].weight; n < 0 {
+			return &actions[i]
+		}
+	}
+	panic("no action")
+}
+
+// clearing draws a step that makes jobs fewer.
+func (d *dice) clearing() step {
+	if len(d.m.completed()) > crowd/2 {
+		if d.m.setting(qless.ConfigJobsHistoryCount, crowd) > 5 {
+			return step{Do: "Config.Set", Option: qless.ConfigJobsHistoryCount, Value: "2"}
+		}
+		return d.onHeld(step{Do: "Complete"})
+	}
+	return step{Do: "Cancel", JIDs: d.withDependents(d.jids(8))}
+}
+
+func pick[T any](d *dice, list []T) T { return list[d.IntN(len(list))] }
+
+func ptr[T any](v T) *T { return &v }
+
+func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
+
+func (d *dice) worker() string { return pick(d, workerNames) }
+
+func (d *dice) queue() string {
+	if d.chance(4) {
+		return strangeQueue
+	}
+	return pick(d, queueNames)
+}
+
+// busyQueue draws a queue that mostly has jobs.
+func (d *dice) busyQueue() string {
+	all := d.existing(func(j *job) bool { return j.queue != "" })
+	if len(all) == 0 || d.chance(30) {
+		return d.queue()
+	}
+	return d.m.jobs[pick(d, all)].queue
+}
+
+// existing returns the jids of the jobs that a function takes, in order.
+func (d *dice) existing(takes func(*job) bool) []string {
+	jids := []string{}
+	for jid, j := range d.m.jobs {
+		if takes(j) {
+			jids = append(jids, jid)
+		}
+	}
+	slices.Sort(jids)
+	return jids
+}
+
+// jid draws a job's id, which mostly exists.
+func (d *dice) jid() string {
+	all := d.existing(func(*job) bool { return true })
+	if len(all) > 0 && d.chance(60) {
+		return pick(d, all)
+	}
+	return pick(d, jobNames)
+}
+
+func (d *dice) jids(n int) []string {
+	jids := []string{}
+	for range n {
+		jids = append(jids, d.jid())
+	}
+	return jids
+}
+
+// running draws jobs that mostly run.
+func (d *dice) running(n int) []string {
+	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
+	jids := []string{}
+	for range n {
+		if len(all) > 0 && d.chance(90) {
+			jids = append(jids, pick(d, all))
+		} else {
+			jids = append(jids, d.jid())
+		}
+	}
+	return jids
+}
+
+// cancelable draws jobs, mostly with all that depend on them.
+func (d *dice) cancelable() []string {
+	jids := d.jids(1 + d.IntN(3))
+	if d.chance(60) {
+		return d.withDependents(jids)
+	}
+	return jids
+}
+
+func (d *dice) withDependents(jids []string) []string {
+	for i := 0; i < len(jids); i++ {
+		if j := d.m.jobs[jids[i]]; j != nil {
+			for _, dependent := range sorted(j.dependents) {
+				if !slices.Contains(jids, dependent) {
+					jids = append(jids, dependent)
+				}
+			}
+		}
+	}
+	return jids
+}
+
+// onHeld lets a step be about a job that its worker has, or had.
+func (d *dice) onHeld(s step) step {
+	all := d.existing(func(j *job) bool { return j.state == qless.StateRunning })
+	if len(all) == 0 || d.chance(15) {
+		return d.byOldHandle(s, func(handleKey) bool { return true })
+	}
+	if d.chance(30) {
+		return d.byOldHandle(s, func(key handleKey) bool { return slices.Contains(all, key.jid) })
+	}
+	s.JID = pick(d, all)
+	s.Worker = d.m.jobs[s.JID].worker
+	return s
+}
+
+// onDepending lets a step be about a job that mostly waits for others.
+func (d *dice) onDepending(s step) step {
+	all := d.existing(func(j *job) bool { return j.state == qless.StateDepends })
+	s = d.onAny(s)
+	if len(all) > 0 && d.chance(70) {
+		s.JID, s.Read, s.Handle = pick(d, all), true, 0
+	}
+	return s
+}
+
+// onAny lets a step be about any job.
+func (d *dice) onAny(s step) step {
+	if d.chance(20) {
+		return d.byOldHandle(s, func(handleKey) bool { return true })
+	}
+	s.JID, s.Read, s.Worker = d.jid(), true, d.worker()
+	return s
+}
+
+// byOldHandle lets a step use what a worker was given once, of those that a function takes.
+func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
+	var all []handleKey
+	for key := range d.m.handles {
+		if takes(key) {
+			all = append(all, key)
+		}
+	}
+	if len(all) == 0 {
+		s.Worker, s.JID, s.Read = d.worker(), d.jid(), true
+		return s
+	}
+	slices.SortFunc(all, func(a, b handleKey) int {
+		return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.jid, b.jid))
+	})
+	key := pick(d, all)
+	s.Worker, s.JID, s.Handle = key.worker, key.jid, d.IntN(len(d.m.handles[key]))
+	return s
+}
+
+// putting draws what a put says of a job.
+func (d *dice) putting(s step) step {
+	s.Data, s.Priority, s.Retries, s.Tags = d.data(), d.priority(), d.retries(), d.tags(0)
+	s.Delay, s.Depends = d.delay(), d.depends()
+	return s
+}
+
+func (d *dice) data() string { return fmt.Sprintf(`{"n":%d}`, d.IntN(1000)) }
+
+func (d *dice) maybeData() string {
+	if d.chance(30) {
+		return d.data()
+	}
+	return ""
+}
+
+func (d *dice) priority() *int {
+	if d.chance(60) {
+		return nil
+	}
+	return d.newPriority()
+}
+
+func (d *dice) newPriority() *int { return ptr(pick(d, []int{-5, 0, 1, 10, 1000})) }
+
+func (d *dice) retries() *int {
+	if d.chance(70) {
+		return nil
+	}
+	return ptr(d.IntN(3))
+}
+
+// tags draws different tags, at least some; nil when a put is to leave them as they are.
+func (d *dice) tags(least int) []string {
+	if least == 0 && d.chance(60) {
+		return nil
+	}
+	tags := []string{}
+	for _, i := range d.Perm(len(tagNames))[:least+d.IntN(len(tagNames)-least)] {
+		tags = append(tags, tagNames[i])
+	}
+	return tags
+}
+
+func (d *dice) delay() *time.Duration {
+	if d.chance(70) {
+		return nil
+	}
+	return ptr(pick(d, []time.Duration{
+		0, 500 * time.Millisecond, 5 * time.Second, time.Minute, time.Hour,
+	}))
+}
+
+func (d *dice) depends() []string {
+	if d.chance(70) {
+		return nil
+	}
+	return d.jids(1 + d.IntN(2))
+}
+
+func (d *dice) group() string { return pick(d, groupNames) }
+
+// failed draws a failure group that mostly has jobs.
+func (d *dice) failed() string {
+	var all []string
+	for group := range d.m.groups {
+		all = append(all, group)
+	}
+	if len(all) == 0 || d.chance(20) {
+		return d.group()
+	}
+	slices.Sort(all)
+	return pick(d, all)
+}
+
+func (d *dice) recurring() string { return pick(d, []string{"r", "r", "s"}) }
+
+func (d *dice) interval() time.Duration {
+	return pick(d, []time.Duration{
+		100 * time.Millisecond, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond,
+		time.Minute, time.Hour,
+	})
+}
+
+// leap draws how far the clock moves: often to the very moment when something is due.
+func (d *dice) leap() time.Duration {
+	leaps := []time.Duration{
+		500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second,
+		time.Minute, 61 * time.Second, time.Hour,
+	}
+	if d.chance(3) {
+		return 24 * time.Hour
+	}
+	if d.back && d.chance(25) {
+		return -pick(d, leaps)
+	}
+	if due := d.due(); due > 0 && d.chance(40) {
+		return due
+	}
+	return pick(d, leaps)
+}
+
+// due returns how long it is until something that is drawn falls due; 0 when that is past.
+func (d *dice) due() time.Duration {
+	all := d.existing(func(j *job) bool {
+		return j.state == qless.StateRunning || j.state == qless.StateScheduled
+	})
+	if len(all) == 0 {
+		return 0
+	}
+	wait := d.m.jobs[pick(d, all)].score - d.m.now
+	if wait <= 0 || wait > 3600 {
+		return 0
+	}
+	return time.Duration(math.Round(wait*1e6)) * time.Microsecond
+}
+
+// setting draws a setting and a value.
+func (d *dice) setting() (option, value string) {
+	values := [][]string{
+		{qless.ConfigHeartbeat, "10", "60", "1.5", "0"},
+		{"q1-heartbeat", "5", "120"},
+		{qless.ConfigGracePeriod, "0", "10", "10", "0.5", "-1"},
+		{pick(d, queueNames) + "-max-concurrency", "0", "0", "1", "2", "3"},
+		{qless.ConfigJobsHistoryCount, "0", "2", "5", "10"},
+		{qless.ConfigJobsHistory, "0", "3600", "604800"},
+		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "10", "10"},
+		{qless.ConfigMaxWorkerAge, "60", "86400"},
+	}
+	drawn := pick(d, values)
+	return drawn[0], pick(d, drawn[1:])
+}

@@ -1,0 +1,248 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// What a worker does with jobs that it has, or believes that it has.
+var holdActions = []action{
+	{
+		name: "Complete", weight: 12,
+		draw: func(d *dice) step {
+			s := d.onHeld(step{Do: "Complete"})
+			s.Data = d.maybeData()
+			if d.chance(30) {
+				s.Next = d.queue()
+				s.Delay = d.delay()
+				s.Depends = d.depends()
+			}
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			var options []qless.CompleteOption
+			if s.Next != "" {
+				options = append(options, qless.NextQueue(s.Next), qless.DependsOn(s.Depends...))
+			}
+			if s.Delay != nil {
+				options = append(options, qless.Delay(*s.Delay))
+			}
+			err := j.Complete(w.ctx, options...)
+			return outcomeOf(err, func() string { return became(j.State, j.Queue) })
+		}),
+		predict: onHandle(predictComplete),
+	},
+	{
+		name: "Fail", weight: 5,
+		draw: func(d *dice) step {
+			s := d.onHeld(step{Do: "Fail", Group: d.group(), Message: "because"})
+			s.Data = d.maybeData()
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Fail(w.ctx, s.Group, s.Message))
+		}),
+		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
+			if problem := notOwned(j, s.Worker); problem != "" {
+				return problem
+			}
+			m.drop(j)
+			j.data = h.data
+			m.file(j, failure{group: s.Group, message: s.Message, worker: s.Worker, when: math.Floor(m.now)})
+			return done
+		}),
+	},
+	{
+		name: "Retry", weight: 6,
+		draw: func(d *dice) step {
+			s := d.onHeld(step{Do: "Retry", Delay: d.delay()})
+			if d.chance(40) {
+				s.Message = "again"
+			}
+			if d.chance(30) {
+				s.Group = d.group()
+			}
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			options := []qless.RetryOption{qless.Because(s.Group, s.Message)}
+			if s.Delay != nil {
+				options = append(options, qless.Delay(*s.Delay))
+			}
+			return outcomeOf(j.Retry(w.ctx, options...), func() string {
+				return fmt.Sprintf("%s, %d left", became(j.State, j.Queue), j.Remaining)
+			})
+		}),
+		predict: onHandle(predictRetry),
+	},
+	{
+		name: "Heartbeat", weight: 5,
+		draw: func(d *dice) step {
+			s := d.onHeld(step{Do: "Heartbeat"})
+			s.Data = d.maybeData()
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return outcomeOf(j.Heartbeat(w.ctx), func() string { return lockedUntil(j.Expires.Unix()) })
+		}),
+		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
+			if problem := notOwned(j, s.Worker); problem != "" {
+				return problem
+			}
+			j.expires, j.grace, j.data = m.now+m.heartbeat(j.queue), false, h.data
+			j.score = j.expires
+			m.hold(s.Worker, j.jid, j.expires)
+			m.seen[s.Worker] = m.now
+			return outcome(lockedUntil(int64(j.expires)))
+		}),
+	},
+	{
+		name: "Timeout", weight: 3,
+		draw: func(d *dice) step { return step{Do: "Timeout", JIDs: d.running(1 + d.IntN(2))} },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Timeout(w.ctx, s.JIDs...)) },
+		predict: func(m *queues, s step) outcome {
+			return m.timeout(s.JIDs)
+		},
+	},
+}
+
+func predictComplete(m *queues, h *handle, j *job, s step) outcome {
+	if slices.Contains(s.Depends, s.JID) {
+		return refused(qless.CodeInvalid)
+	}
+	if problem := notOwned(j, s.Worker); problem != "" {
+		return problem
+	}
+	if j.queue != h.queue {
+		return refused(qless.CodeWrongQueue)
+	}
+	m.drop(j)
+	m.count(j.queue, m.now).runs++
+	m.record(j, "done", m.now)
+	j.worker, j.expires, j.failure, j.time, j.data = "", 0, failure{}, m.now, h.data
+	j.remaining, j.queue = j.retries, s.Next
+	h.queue = s.Next
+	if s.Next == "" {
+		m.finish(j)
+	} else {
+		m.advance(j, s)
+	}
+	return outcome(became(j.state, j.queue))
+}
+
+// became tells what a job has become.
+func became(state qless.State, queue string) string { return fmt.Sprintf("%s in %q", state, queue) }
+
+func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", second) }
+
+// drop takes a running job from its worker.
+func (m *queues) drop(j *job) {
+	j.grace = false
+	m.letGo(j.worker, j.jid)
+}
+
+// advance puts a job into its next queue.
+func (m *queues) advance(j *job, s step) {
+	m.record(j, "put", m.now)
+	m.know(s.Next)
+	m.dependOn(j, s.Depends)
+	delay := s.seconds()
+	if len(s.Depends) > 0 && len(j.dependencies) == 0 {
+		delay = 0 // what it was to wait for is done
+	}
+	m.place(j, delay)
+}
+
+// finish makes a job complete for good, deletes old ones, and lets its dependents go.
+func (m *queues) finish(j *job) {
+	j.state, j.score = qless.StateComplete, m.now
+	m.prune()
+	for jid := range j.dependents {
+		other := m.jobs[jid]
+		delete(other.dependencies, j.jid)
+		if len(other.dependencies) == 0 {
+			m.free(other, true)
+		}
+	}
+	j.dependents = map[string]bool{}
+}
+
+// pruned is how many jobs one call deletes.
+const pruned = 101
+
+func (m *queues) prune() {
+	completed := m.completed()
+	old := first(until(completed, m.now-m.setting("jobs-history", 604800)), pruned)
+	if excess := len(completed) - int(m.setting("jobs-history-count", 50000)); excess > len(old) {
+		old = first(completed, min(excess, pruned))
+	}
+	for _, j := range old {
+		m.remove(j)
+	}
+}
+
+// completed returns the completed jobs, the oldest first.
+func (m *queues) completed() []*job {
+	var jobs []*job
+	for _, j := range m.jobs {
+		if j.state == qless.StateComplete {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, byScore)
+	return jobs
+}
+
+func predictRetry(m *queues, h *handle, j *job, s step) outcome {
+	if problem := notOwned(j, s.Worker); problem != "" {
+		return problem
+	}
+	if j.queue != h.queue {
+		return refused(qless.CodeWrongQueue)
+	}
+	m.drop(j)
+	j.remaining--
+	why := m.exhausted(j)
+	given := s.Group != "" || s.Message != ""
+	if given {
+		why = failure{group: why.group, message: s.Message, worker: s.Worker, when: math.Floor(m.now)}
+		if s.Group != "" {
+			why.group = s.Group
+		}
+	}
+	if j.remaining < 0 {
+		m.file(j, why)
+	} else {
+		m.place(j, s.seconds())
+		if given {
+			j.failure = why
+		}
+	}
+	return outcome(fmt.Sprintf("%s, %d left", became(j.state, j.queue), j.remaining))
+}
+
+// timeout takes jobs from their workers, to be popped before all others. That they had them
+// is kept, in the job and in the list of the worker.
+func (m *queues) timeout(jids []string) outcome {
+	for _, jid := range jids {
+		switch j := m.jobs[jid]; {
+		case j == nil:
+			return refused(qless.CodeNotFound)
+		case j.state != qless.StateRunning:
+			return refused(qless.CodeNotRunning)
+		}
+	}
+	for i, jid := range jids {
+		if slices.Contains(jids[:i], jid) {
+			continue
+		}
+		j := m.jobs[jid]
+		m.record(j, "timed-out", m.now)
+		j.state, j.score, j.expires = qless.StateStalled, math.Inf(1), 0
+		m.left[handleKey{j.worker, jid}] = true
+	}
+	return done
+}

@@ -1,0 +1,150 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// A job is what the model knows of a job.
+type job struct {
+	jid, klass, data, queue, worker, spawnedFrom string
+
+	state     qless.State
+	priority  int
+	retries   int
+	remaining int
+	tags      []string
+	expires   float64 // when the lock ends, as the job tells
+	score     float64 // its place in the set of its state
+	slack     float64 // how far from its score the server's may be
+	time      float64
+	delayed   float64 // when it falls due after its dependencies; 0 for at once
+	grace     bool
+	failure   failure
+	history   []event
+
+	dependencies, dependents map[string]bool
+}
+
+// A failure is why a job failed.
+type failure struct {
+	group, message, worker string
+	when                   float64
+}
+
+// An event is an entry of a history.
+type event struct {
+	what string
+	when int64
+}
+
+// A recurring is what the model knows of a recurring job.
+type recurring struct {
+	jid, klass, data, queue string
+
+	priority, retries, backlog, count int
+
+	tags     []string
+	interval float64
+	due      float64
+}
+
+// A handle is what a *qless.Job holds that matters to later calls.
+type handle struct {
+	jid, klass, queue, data string
+}
+
+// part returns the set of a queue that holds the jobs of a state; empty when none does.
+func part(state qless.State) string {
+	switch state {
+	case qless.StateWaiting, qless.StateStalled:
+		return "work"
+	case qless.StateRunning:
+		return "locks"
+	case qless.StateScheduled:
+		return "scheduled"
+	case qless.StateDepends:
+		return "depends"
+	}
+	return ""
+}
+
+// byScore orders jobs as a sorted set does.
+func byScore(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.jid, b.jid))
+}
+
+// jidsOf returns the ids of jobs, in their order.
+func jidsOf(jobs []*job) []string {
+	jids := []string{}
+	for _, j := range jobs {
+		jids = append(jids, j.jid)
+	}
+	return jids
+}
+
+// sorted returns the names in a set, in order.
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
+
+// view shows a job as a reply of the server tells it: times have 14 digits there.
+func (j *job) view(tracked bool) string {
+	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
+		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v}",
+		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
+		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
+		j.history)
+}
+
+// viewOf shows a job that the API returned in the same way.
+func viewOf(j *qless.Job) string {
+	told := job{
+		jid: j.JID, klass: j.Klass, data: string(j.Data), queue: j.Queue, worker: j.Worker,
+		spawnedFrom: j.SpawnedFrom, state: j.State, priority: j.Priority, retries: j.Retries,
+		remaining: j.Remaining, tags: j.Tags, dependencies: setOf(j.Dependencies),
+		dependents: setOf(j.Dependents),
+	}
+	if !j.Expires.IsZero() {
+		told.expires = float64(j.Expires.UnixMicro()) / 1e6
+	}
+	if f := j.Failure; f != nil {
+		told.failure = failure{group: f.Group, message: f.Message, worker: f.Worker}
+		told.failure.when = float64(f.When.UnixMicro()) / 1e6
+	}
+	for _, entry := range j.History {
+		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
+	}
+	return told.view(j.Tracked)
+}
+
+func (f failure) String() string {
+	return fmt.Sprintf("{%s %q by %q at %.14g}", f.group, f.message, f.worker, f.when)
+}
+
+func setOf(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// view shows a recurring job as the server tells it.
+func (r *recurring) view() string {
+	return fmt.Sprintf("{%s of %s in %q every %.9f, count %d, priority %d, retries %d, backlog %d, "+
+		"data %s, tags %q}",
+		r.jid, r.klass, r.queue, r.interval, r.count, r.priority, r.retries, r.backlog, r.data, r.tags)
+}
+
+// viewOfRecurring shows a recurring job that the API returned in the same way.
+func viewOfRecurring(r *qless.RecurringJob) string {
+	told := recurring{
+		jid: r.JID, klass: r.Klass, data: string(r.Data), queue: r.Queue, priority: r.Priority,
+		retries: r.Retries, backlog: r.Backlog, count: r.Count, tags: r.Tags,
+		interval: r.Interval.Seconds(),
+	}
+	return told.view()
+}

@@ -1,0 +1,82 @@
+package model
+
+import (
+	"context"
+	"flag"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+)
+
+var (
+	seedFlag  = flag.Uint64("model.seed", 0, "the seed of the first run; 0 for one that is new")
+	stepsFlag = flag.Int("model.steps", 20000, "how many steps")
+	backFlag  = flag.Bool("model.back", false, "let the clock go back, too, in all of the steps")
+)
+
+// runLength is how many steps are taken on one server: the next run begins with an empty one.
+const runLength = 2000
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+func TestStepsForward(t *testing.T) {
+	if *backFlag {
+		t.Skip("the clock is to go back")
+	}
+	walk(t, *stepsFlag, false)
+}
+
+func TestStepsBack(t *testing.T) {
+	steps := *stepsFlag
+	if !*backFlag {
+		steps /= 10
+	}
+	walk(t, steps, true)
+}
+
+// walk takes random steps, in runs.
+func walk(t *testing.T, steps int, back bool) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-model.seed=%d", seed)
+	w := newWorld(t)
+	for ; steps > 0; steps -= runLength {
+		if v, taken := w.walk(seed, min(steps, runLength), back); v != nil {
+			minimal, again := w.minimal(taken, v)
+			t.Fatalf("-run %s -model.seed=%d, step %d: %s",
+				t.Name(), seed, len(taken), report(again, minimal))
+		}
+		seed++
+	}
+}
+
+// walk takes one run of random steps, and returns the first violation and the steps that led to it.
+func (w *world) walk(seed uint64, steps int, back bool) (*violation, []step) {
+	w.reset()
+	d := newDice(seed, w.m, back)
+	// Short histories make a run much faster; longer ones come by other settings.
+	s := step{Do: "Config.Set", Worker: "a", Option: qless.ConfigMaxJobHistory, Value: "10"}
+	var taken []step
+	for ; steps > 0; steps, s = steps-1, d.step() {
+		taken = append(taken, s)
+		if v := w.play(s); v != nil {
+			return v, taken
+		}
+	}
+	return nil, taken
+}

@@ -1,0 +1,29 @@
+package model
+
+// What the layout leaves behind where a reader would not expect it. All clients live with it,
+// whatever their language, so it is no fault; any more of its kind is.
+
+// leftInList: a job that was timed out stays in the list of the worker that had it
+// (ql:w:<worker>:jobs) until that worker pops it again, or it is put or canceled while it still
+// names the worker. Nobody else looks for it there.
+func leftInList(m *queues, worker, jid string) bool { return m.left[handleKey{worker, jid}] }
+
+// offList: a worker that was not seen for max-worker-age loses the list of its jobs, though it
+// has them until their locks end; a job is back in it after a heartbeat.
+func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{worker, jid}] }
+
+// leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
+// handed out.
+func leftGrace(job *entry) bool { return job.fields["state"] == "stalled" }
+
+// leftBehind: a stalled job is the first in its queue, unless its priority was changed: that puts
+// it at the place of the bare number.
+func leftBehind(job *entry, score float64) bool { return score == number(job.fields["priority"]) }
+
+// leftTracked: ql:tracked keeps jids of jobs that are gone, so that it can tell that they are.
+// leftWorker: a job that was retried keeps the field "worker", and "expires", until it is popped.
+// leftDelay: the field "scheduled" may outlive the dependencies that it was put with; a later put
+// decides about the delay.
+// leftFailure: a job that failed once keeps the field "failure" until it is complete.
+//
+// The invariants don't look at these, and compare_test.go knows of them.

@@ -1,0 +1,157 @@
+package model
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// klass is the klass of every job.
+const klass = "K"
+
+var putActions = []action{
+	{
+		name: "Put", weight: 14,
+		draw: func(d *dice) step { return d.putting(step{Do: "Put", Queue: d.queue(), JID: d.jid()}) },
+		play: func(w *world, s step) outcome {
+			options := append(s.putOptions(), qless.JID(s.JID))
+			_, err := w.by(s).Queue(s.Queue).Put(w.ctx, klass, json.RawMessage(s.Data), options...)
+			return ended(err)
+		},
+		predict: func(m *queues, s step) outcome { return m.put(s) },
+	},
+	{
+		name: "PutMany", weight: 4,
+		draw: drawPutMany,
+		play: func(w *world, s step) outcome {
+			var jobs []qless.NewJob
+			for _, one := range s.Many {
+				options := append(one.putOptions(), qless.JID(one.JID))
+				data := json.RawMessage(one.Data)
+				jobs = append(jobs, qless.NewJob{Klass: klass, Data: data, Options: options})
+			}
+			_, err := w.by(s).Queue(s.Queue).PutMany(w.ctx, jobs)
+			return ended(err)
+		},
+		predict: predictPutMany,
+	},
+	{
+		name: "Move", weight: 4,
+		draw: func(d *dice) step {
+			s := d.putting(d.onAny(step{Do: "Move", Queue: d.queue()}))
+			if d.chance(70) {
+				s.Data = ""
+			}
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			return ended(j.Move(w.ctx, s.Queue, s.putOptions()...))
+		}),
+		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
+			if slices.Contains(s.Depends, s.JID) {
+				return refused(qless.CodeInvalid)
+			}
+			if j == nil {
+				return refused(qless.CodeNotFound)
+			}
+			s.Data = h.data
+			m.put(s)
+			h.queue = s.Queue
+			return done
+		}),
+	},
+}
+
+func drawPutMany(d *dice) step {
+	s := step{Do: "PutMany", Queue: d.queue(), Worker: d.worker()}
+	for range 2 + d.IntN(4) {
+		one := d.putting(step{JID: d.jid()})
+		one.Worker = s.Worker
+		s.Many = append(s.Many, one)
+	}
+	// A job that is put before one that it depends on does not wait for it.
+	for i := range s.Many {
+		for _, later := range s.Many[i:] {
+			s.Many[i].Depends = without(s.Many[i].Depends, later.JID)
+		}
+	}
+	if d.chance(50) { // jobs to be popped in order
+		for i := range s.Many {
+			s.Many[i].Priority, s.Many[i].Delay, s.Many[i].Depends = s.Many[0].Priority, nil, nil
+		}
+	}
+	return s
+}
+
+func predictPutMany(m *queues, s step) outcome {
+	seen := map[string]bool{}
+	for _, one := range s.Many {
+		if seen[one.JID] {
+			return refused(qless.CodeInvalid)
+		}
+		seen[one.JID] = true
+	}
+	waiting := 0
+	for _, one := range s.Many {
+		one.Queue = s.Queue
+		m.put(one)
+		j := m.jobs[one.JID]
+		if j.state == qless.StateWaiting {
+			j.slack = float64(waiting) * resolution(j.priority)
+			waiting++
+			m.inOrder = append(m.inOrder, j.jid)
+		}
+	}
+	return done
+}
+
+// put puts a job, or moves the one that exists: what the step does not say stays as it was.
+func (m *queues) put(s step) outcome {
+	if slices.Contains(s.Depends, s.JID) {
+		return refused(qless.CodeInvalid)
+	}
+	j := m.jobs[s.JID]
+	if j == nil {
+		j = &job{jid: s.JID, retries: 5, dependencies: map[string]bool{}, dependents: map[string]bool{}}
+		m.jobs[s.JID] = j
+	} else {
+		m.leave(j)
+	}
+	if len(s.Depends) > 0 {
+		for jid := range j.dependencies {
+			m.undepend(j, jid)
+		}
+		m.dependOn(j, s.Depends)
+	}
+	if s.Priority != nil {
+		j.priority = *s.Priority
+	}
+	if s.Retries != nil {
+		j.retries = *s.Retries
+	}
+	if s.Tags != nil {
+		j.tags = slices.Clone(s.Tags)
+	}
+	j.klass, j.data, j.queue, j.worker, j.expires, j.time = klass, s.Data, s.Queue, "", 0, m.now
+	j.remaining = j.retries
+	m.record(j, "put", m.now)
+	m.know(s.Queue)
+	m.place(j, s.seconds())
+	return done
+}
+
+// leave takes a job out of everything that its state put it into.
+func (m *queues) leave(j *job) {
+	if j.worker != "" {
+		m.letGo(j.worker, j.jid)
+	}
+	if j.state == qless.StateFailed {
+		m.unfile(j)
+	}
+	j.grace = false
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(names, func(other string) bool { return other == name })
+}

@@ -1,0 +1,252 @@
+package model
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/qless/qless-go"
+)
+
+// queues is the model: what a namespace holds, and what every call does to it.
+type queues struct {
+	now float64 // of the call
+
+	jobs    map[string]*job
+	recurs  map[string]*recurring
+	groups  map[string][]string           // the failed jobs of a group, the latest first
+	held    map[string]map[string]float64 // by worker and jid: when the lock ends
+	seen    map[string]float64            // when a worker last asked for jobs
+	known   map[string]float64            // when a queue was first seen
+	tracked map[string]float64
+	paused  map[string]bool
+	config  map[string]string
+	stats   map[statKey]*stats
+
+	handles      map[handleKey][]*handle // the latest first
+	recurHandles map[string]bool         // recurring jobs that were read once
+	inOrder      []string                // jobs of the last call, to be popped in this order
+	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
+	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
+	forgotten    map[handleKey]bool      // jobs that went with the list of a worker
+}
+
+type statKey struct {
+	day   int64
+	queue string
+}
+
+// stats is what is counted for a queue and a day.
+type stats struct {
+	retries, failures, failed, waits, runs int
+}
+
+type handleKey struct{ worker, jid string }
+
+func newQueues() *queues {
+	return &queues{
+		jobs: map[string]*job{}, recurs: map[string]*recurring{}, groups: map[string][]string{},
+		held: map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
+		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
+		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
+		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
+	}
+}
+
+// setting returns a number that is set, or its default.
+func (m *queues) setting(option string, otherwise float64) float64 {
+	n, err := strconv.ParseFloat(m.config[option], 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+func (m *queues) heartbeat(queue string) float64 {
+	return m.setting(queue+"-heartbeat", m.setting("heartbeat", 60))
+}
+
+// count returns the statistics of a queue on the day of a time.
+func (m *queues) count(queue string, at float64) *stats {
+	key := statKey{day: int64(math.Floor(at/86400)) * 86400, queue: queue}
+	if m.stats[key] == nil {
+		m.stats[key] = &stats{}
+	}
+	return m.stats[key]
+}
+
+// in returns the jobs in a part of a queue, lowest score first.
+func (m *queues) in(queue, name string) []*job {
+	var jobs []*job
+	for _, j := range m.jobs {
+		if j.queue == queue && part(j.state) == name {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, byScore)
+	return jobs
+}
+
+// work returns the waiting jobs of a queue in the order of popping.
+func (m *queues) work(queue string) []*job {
+	jobs := m.in(queue, "work")
+	slices.Reverse(jobs)
+	return jobs
+}
+
+// until returns those of the jobs, in the order of their scores, that are not after a time.
+func until(jobs []*job, time float64) []*job {
+	for i, j := range jobs {
+		if j.score > time {
+			return jobs[:i]
+		}
+	}
+	return jobs
+}
+
+func first[T any](list []T, n int) []T { return list[:max(0, min(n, len(list)))] }
+
+// record adds an entry to a job's history: the first one and the newest are kept.
+func (m *queues) record(j *job, what string, at float64) {
+	j.history = append(j.history, event{what: what, when: int64(math.Floor(at))})
+	limit := int(m.setting("max-job-history", 100))
+	if n := len(j.history); limit > 0 && n > limit && n > 2 {
+		newest := j.history[n-max(limit-1, 1):]
+		j.history = append([]event{j.history[0]}, newest...)
+	}
+}
+
+func (m *queues) know(queue string) {
+	if _, known := m.known[queue]; !known {
+		m.known[queue] = m.now
+	}
+	delete(m.unlisted, queue)
+}
+
+// knowUnlisted is the same for a queue that gets jobs by unfail: only our own list has it.
+func (m *queues) knowUnlisted(queue string) {
+	_, known := m.known[queue]
+	if _, unlisted := m.unlisted[queue]; !known && !unlisted {
+		m.unlisted[queue] = m.now
+	}
+}
+
+// workScore is higher for what is to be popped earlier.
+func workScore(at float64, priority int) float64 { return float64(priority) - at/1e10 }
+
+// enqueue makes a job wait in its queue for its turn.
+func (m *queues) enqueue(j *job, at float64) {
+	j.state, j.score = qless.StateWaiting, workScore(at, j.priority)
+}
+
+// delay makes a job wait for a time.
+func (m *queues) delay(j *job, due float64) { j.state, j.score = qless.StateScheduled, due }
+
+// place puts a job where its dependencies and its delay let it go.
+func (m *queues) place(j *job, delay float64) {
+	j.delayed = 0
+	switch {
+	case len(j.dependencies) > 0:
+		j.state, j.score = qless.StateDepends, m.now
+		if delay > 0 {
+			j.delayed = m.now + delay
+		}
+	case delay > 0:
+		m.delay(j, m.now+delay)
+	default:
+		m.enqueue(j, m.now)
+	}
+}
+
+// dependOn makes a job wait for those that exist and are not complete.
+func (m *queues) dependOn(j *job, jids []string) {
+	for _, jid := range jids {
+		other := m.jobs[jid]
+		if other != nil && other != j && other.state != qless.StateComplete {
+			other.dependents[j.jid] = true
+			j.dependencies[jid] = true
+		}
+	}
+}
+
+func (m *queues) undepend(j *job, jid string) {
+	delete(j.dependencies, jid)
+	if other := m.jobs[jid]; other != nil {
+		delete(other.dependents, j.jid)
+	}
+}
+
+// free lets a job go that waits for nothing any more.
+func (m *queues) free(j *job, keepDelay bool) {
+	if keepDelay && j.delayed > 0 {
+		m.delay(j, j.delayed)
+	} else {
+		m.enqueue(j, m.now)
+	}
+	j.delayed = 0
+}
+
+// hold notes that a worker has a job until a time.
+func (m *queues) hold(worker, jid string, until float64) {
+	if m.held[worker] == nil {
+		m.held[worker] = map[string]float64{}
+	}
+	m.held[worker][jid] = until
+	delete(m.left, handleKey{worker, jid})
+	delete(m.forgotten, handleKey{worker, jid})
+}
+
+// letGo takes a job off the list of a worker.
+func (m *queues) letGo(worker, jid string) {
+	delete(m.held[worker], jid)
+	delete(m.left, handleKey{worker, jid})
+	delete(m.forgotten, handleKey{worker, jid})
+}
+
+// unfile takes a failed job out of its group and its statistics.
+func (m *queues) unfile(j *job) {
+	group := j.failure.group
+	m.setGroup(group, without(m.groups[group], j.jid))
+	m.count(j.queue, j.failure.when).failed--
+}
+
+func (m *queues) setGroup(name string, jids []string) {
+	m.groups[name] = jids
+	if len(jids) == 0 {
+		delete(m.groups, name)
+	}
+}
+
+// file makes a job a failed one.
+func (m *queues) file(j *job, why failure) {
+	m.record(j, "failed", m.now)
+	j.state, j.worker, j.expires, j.failure = qless.StateFailed, "", 0, why
+	m.groups[why.group] = append([]string{j.jid}, m.groups[why.group]...)
+	today := m.count(j.queue, m.now)
+	today.failures++
+	today.failed++
+}
+
+// remove deletes a job. Whoever tracks it, or was given it once, is not told.
+func (m *queues) remove(j *job) {
+	for jid := range j.dependencies {
+		m.undepend(j, jid)
+	}
+	delete(m.jobs, j.jid)
+}
+
+// kept bounds how many handles of a worker on a job there are.
+const kept = 3
+
+// give hands a worker a job, as it is now.
+func (m *queues) give(worker string, j *job) {
+	key := handleKey{worker, j.jid}
+	h := &handle{jid: j.jid, klass: j.klass, queue: j.queue, data: j.data}
+	m.handles[key] = first(append([]*handle{h}, m.handles[key]...), kept)
+}
+
+// view shows a job as the server tells it.
+func (m *queues) view(j *job) string {
+	_, tracked := m.tracked[j.jid]
+	return j.view(tracked)
+}

@@ -1,0 +1,118 @@
+package model
+
+import (
+	"strconv"
+
+	"github.com/qless/qless-go"
+)
+
+// What changes queues, settings, workers and the clock.
+var settingActions = []action{
+	{
+		name: "Clock", weight: 10,
+		draw:    func(d *dice) step { return step{Do: "Clock", Tick: d.leap()} },
+		play:    func(w *world, s step) outcome { return done },
+		predict: func(m *queues, s step) outcome { return done },
+	},
+	{
+		name: "Pause", weight: 1,
+		draw: func(d *dice) step { return step{Do: "Pause", Queue: d.queue()} },
+		play: func(w *world, s step) outcome {
+			return ended(w.by(s).Queue(s.Queue).Pause(w.ctx))
+		},
+		predict: func(m *queues, s step) outcome {
+			m.paused[s.Queue] = true
+			return done
+		},
+	},
+	{
+		name: "Unpause", weight: 4,
+		draw: func(d *dice) step { return step{Do: "Unpause", Queue: d.queue()} },
+		play: func(w *world, s step) outcome {
+			return ended(w.by(s).Queue(s.Queue).Unpause(w.ctx))
+		},
+		predict: func(m *queues, s step) outcome {
+			delete(m.paused, s.Queue)
+			return done
+		},
+	},
+	{
+		name: "Forget", weight: 1,
+		draw: func(d *dice) step { return step{Do: "Forget", Queue: d.queue()} },
+		play: func(w *world, s step) outcome {
+			return ended(w.by(s).Queue(s.Queue).Forget(w.ctx))
+		},
+		predict: func(m *queues, s step) outcome {
+			delete(m.known, s.Queue)
+			delete(m.unlisted, s.Queue)
+			return done
+		},
+	},
+	{
+		name: "Unfail", weight: 3,
+		draw: func(d *dice) step {
+			return step{Do: "Unfail", Queue: d.queue(), Group: d.failed(), Count: 1 + d.IntN(3)}
+		},
+		play: func(w *world, s step) outcome {
+			n, err := w.by(s).Queue(s.Queue).Unfail(w.ctx, s.Group, s.Count)
+			return outcomeOf(err, func() string { return strconv.Itoa(n) })
+		},
+		predict: predictUnfail,
+	},
+	{
+		name: "Config.Set", weight: 4,
+		draw: func(d *dice) step {
+			option, value := d.setting()
+			return step{Do: "Config.Set", Option: option, Value: value}
+		},
+		play: func(w *world, s step) outcome {
+			return ended(w.by(s).Config().Set(w.ctx, s.Option, s.Value))
+		},
+		predict: func(m *queues, s step) outcome {
+			if n, _ := strconv.ParseFloat(s.Value, 64); s.Option == qless.ConfigHeartbeat && n <= 0 {
+				return refused(qless.CodeInvalid)
+			}
+			m.config[s.Option] = s.Value
+			return done
+		},
+	},
+	{
+		name: "Config.Unset", weight: 2,
+		draw: func(d *dice) step {
+			option, _ := d.setting()
+			return step{Do: "Config.Unset", Option: option}
+		},
+		play: func(w *world, s step) outcome {
+			return ended(w.by(s).Config().Unset(w.ctx, s.Option))
+		},
+		predict: func(m *queues, s step) outcome {
+			delete(m.config, s.Option)
+			return done
+		},
+	},
+	{
+		name: "Deregister", weight: 1,
+		draw: func(d *dice) step { return step{Do: "Deregister"} },
+		play: func(w *world, s step) outcome { return ended(w.by(s).Deregister(w.ctx, s.Worker)) },
+		predict: func(m *queues, s step) outcome {
+			delete(m.seen, s.Worker)
+			return done
+		},
+	},
+}
+
+// predictUnfail moves the oldest failures of a group into a queue.
+func predictUnfail(m *queues, s step) outcome {
+	group := m.groups[s.Group]
+	staying := max(0, len(group)-s.Count)
+	for _, jid := range group[staying:] {
+		j := m.jobs[jid]
+		m.record(j, "put", m.now)
+		m.count(j.queue, j.failure.when).failed--
+		j.worker, j.expires, j.queue, j.remaining = "", 0, s.Queue, j.retries
+		m.enqueue(j, m.now)
+		m.knowUnlisted(s.Queue)
+	}
+	m.setGroup(s.Group, group[:staying])
+	return outcome(strconv.Itoa(len(group) - staying))
+}

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// shrinkTime bounds how long a failure is reduced.
+const shrinkTime = 2 * time.Minute
+
+// shrink reduces steps that fail to a list that fails in the same way, and of which no step can be
+// left out: by delta debugging, from large pieces to single steps.
+func shrink(steps []step, fails func([]step) bool) []step {
+	deadline := time.Now().Add(shrinkTime)
+	for size := len(steps) / 2; size > 0; {
+		shorter := withoutPieces(steps, size, func(some []step) bool {
+			return time.Now().Before(deadline) && fails(some)
+		})
+		if size > 1 || len(shorter) == len(steps) {
+			size /= 2
+		}
+		steps = shorter
+	}
+	return steps
+}
+
+// withoutPieces returns the steps without those pieces of a size that the failure does not need.
+// The last ones are tried first.
+func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
+	for to := len(steps); to > 0; to -= size {
+		from := max(0, to-size)
+		if shorter := slices.Concat(steps[:from], steps[to:]); fails(shorter) {
+			steps = shorter
+		}
+	}
+	return steps
+}
+
+// shrinkArguments takes from the steps the jobs and the jids that the failure does not need.
+func shrinkArguments(steps []step, fails func([]step) bool) []step {
+	try := func(i int, shorter step) bool {
+		changed := slices.Clone(steps)
+		changed[i] = shorter
+		if !fails(changed) {
+			return false
+		}
+		steps = changed
+		return true
+	}
+	for i := range steps {
+		for at := 0; len(steps[i].JIDs) > 1 && at < len(steps[i].JIDs); {
+			shorter := steps[i]
+			shorter.JIDs = slices.Delete(slices.Clone(shorter.JIDs), at, at+1)
+			if !try(i, shorter) {
+				at++
+			}
+		}
+		for at := 0; len(steps[i].Many) > 1 && at < len(steps[i].Many); {
+			shorter := steps[i]
+			shorter.Many = slices.Delete(slices.Clone(shorter.Many), at, at+1)
+			if !try(i, shorter) {
+				at++
+			}
+		}
+	}
+	return steps
+}
+
+// minimal returns the shortest steps that are found to fail as these do, and how they fail.
+func (w *world) minimal(steps []step, v *violation) ([]step, *violation) {
+	fails := func(some []step) bool {
+		got, _ := w.playAll(some)
+		return got != nil && got.class == v.class && got.kind == v.kind
+	}
+	steps = shrinkArguments(shrink(steps, fails), fails)
+	if again, _ := w.playAll(steps); again != nil {
+		v = again
+	}
+	return steps, v
+}
+
+// report tells of a failure and the steps that lead to it.
+func report(v *violation, steps []step) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\nafter these steps:\n", v.class, v.text)
+	for i, s := range steps {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, s)
+	}
+	return b.String()
+}

@@ -1,0 +1,248 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/qless/qless-go"
+)
+
+var takeActions = []action{
+	{
+		name: "Pop", weight: 26,
+		draw: func(d *dice) step { return step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
+		play: func(w *world, s step) outcome {
+			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count)
+			return w.got(s, jobs, err)
+		},
+		predict: func(m *queues, s step) outcome { return m.gives(s, m.pop(s.Queue, s.Worker, s.Count)) },
+	},
+	{
+		name: "Peek", weight: 3,
+		draw: func(d *dice) step { return step{Do: "Peek", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
+		play: func(w *world, s step) outcome {
+			jobs, err := w.by(s).Queue(s.Queue).Peek(w.ctx, s.Count)
+			return w.got(s, jobs, err)
+		},
+		predict: func(m *queues, s step) outcome { return m.gives(s, m.peek(s.Queue, s.Count)) },
+	},
+	{
+		name: "Job", weight: 2,
+		draw: func(d *dice) step { return step{Do: "Job", JID: d.jid()} },
+		play: func(w *world, s step) outcome {
+			j, err := w.by(s).Job(w.ctx, s.JID)
+			return w.got(s, []*qless.Job{j}, err)
+		},
+		predict: func(m *queues, s step) outcome {
+			if m.jobs[s.JID] == nil {
+				return refused(qless.CodeNotFound)
+			}
+			return m.gives(s, []*job{m.jobs[s.JID]})
+		},
+	},
+	{
+		name: "Jobs", weight: 2,
+		draw: func(d *dice) step { return step{Do: "Jobs", JIDs: d.jids(1 + d.IntN(4))} },
+		play: func(w *world, s step) outcome {
+			jobs, err := w.by(s).Jobs(w.ctx, s.JIDs...)
+			return w.got(s, jobs, err)
+		},
+		predict: func(m *queues, s step) outcome {
+			var found []*job
+			for _, jid := range s.JIDs {
+				if j := m.jobs[jid]; j != nil {
+					found = append(found, j)
+				}
+			}
+			return m.gives(s, found)
+		},
+	},
+}
+
+// got keeps the jobs that a worker got, and shows them.
+func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
+	return outcomeOf(err, func() string {
+		var all []string
+		for _, j := range jobs {
+			w.give(s.Worker, j)
+			all = append(all, viewOf(j))
+		}
+		return fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(all, " "))
+	})
+}
+
+// gives is what the model expects of got.
+func (m *queues) gives(s step, jobs []*job) outcome {
+	var all []string
+	for _, j := range jobs {
+		m.give(s.Worker, j)
+		all = append(all, m.view(j))
+	}
+	return outcome(fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(all, " ")))
+}
+
+// pop locks jobs for a worker: those whose locks have ended, then those that wait.
+func (m *queues) pop(queue, worker string, count int) []*job {
+	if m.paused[queue] {
+		return nil
+	}
+	m.seen[worker] = m.now
+	count = m.allowed(queue, count)
+	if count == 0 {
+		return nil
+	}
+	taken := m.expire(queue, count)
+	for _, j := range taken {
+		m.lock(j, worker)
+	}
+	m.spawnDue(queue, count-len(taken))
+	m.moveDue(queue, count-len(taken))
+	for _, j := range first(m.work(queue), count-len(taken)) {
+		m.lock(j, worker)
+		taken = append(taken, j)
+	}
+	return taken
+}
+
+// allowed returns how many more jobs a queue may run.
+func (m *queues) allowed(queue string, wanted int) int {
+	limit := int(m.setting(queue+"-max-concurrency", 0))
+	if limit <= 0 {
+		return wanted
+	}
+	for _, j := range m.in(queue, "locks") {
+		if j.score >= m.now {
+			limit--
+		}
+	}
+	return min(wanted, max(0, limit))
+}
+
+// expire deals with at most limit locks that have ended, and returns the jobs to be handed out.
+// A worker that lost its lock first gets the grace period; then the job loses a retry.
+func (m *queues) expire(queue string, limit int) []*job {
+	grace := m.setting("grace-period", 10)
+	var taken []*job
+	for _, j := range first(until(m.in(queue, "locks"), m.now), limit) {
+		m.letGo(j.worker, j.jid)
+		warned := j.grace
+		if grace <= 0 || !warned {
+			m.record(j, "timed-out", m.now)
+			j.grace, j.score = true, m.now+grace
+			m.count(queue, m.now).retries++
+		}
+		if grace > 0 && !warned {
+			continue
+		}
+		j.remaining--
+		j.grace = false
+		if j.remaining >= 0 {
+			taken = append(taken, j)
+		} else {
+			m.file(j, m.exhausted(j))
+		}
+	}
+	return taken
+}
+
+// exhausted is the failure of a job that has no retries left.
+func (m *queues) exhausted(j *job) failure {
+	return failure{
+		group: "failed-retries-" + j.queue, when: m.now,
+		message: fmt.Sprintf("Job exhausted retries in queue %q", j.queue),
+	}
+}
+
+// lock gives a worker a job.
+func (m *queues) lock(j *job, worker string) {
+	m.record(j, "popped", m.now)
+	j.state, j.worker, j.time, j.grace = qless.StateRunning, worker, m.now, false
+	j.expires = m.now + m.heartbeat(j.queue)
+	j.score = j.expires
+	m.hold(worker, j.jid, j.expires)
+	m.count(j.queue, m.now).waits++
+}
+
+// spawnDue puts at most limit jobs of recurring ones.
+func (m *queues) spawnDue(queue string, limit int) {
+	var due []*recurring
+	for _, r := range m.recurring(queue) {
+		if r.due <= m.now {
+			due = append(due, r)
+		}
+	}
+	for _, r := range first(due, limit) {
+		limit -= m.spawn(r, limit)
+	}
+}
+
+// recurring returns the recurring jobs of a queue, the next one first.
+func (m *queues) recurring(queue string) []*recurring {
+	var all []*recurring
+	for _, r := range m.recurs {
+		if r.queue == queue {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *recurring) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.jid, b.jid))
+	})
+	return all
+}
+
+// spawn puts at most limit due jobs of a recurring one, and returns how many. Those of whole
+// seconds fall due on whole seconds.
+func (m *queues) spawn(r *recurring, limit int) int {
+	at := r.due
+	if r.interval == math.Floor(r.interval) {
+		at = math.Floor(at)
+	}
+	if missed := (m.now - at) / r.interval; r.backlog != 0 && missed > float64(r.backlog) {
+		at += math.Ceil(missed-float64(r.backlog)) * r.interval
+	}
+	spawned := 0
+	for at <= m.now && spawned < limit {
+		m.putChild(r, at)
+		at += r.interval
+		spawned++
+	}
+	if spawned > 0 {
+		r.due = at
+	}
+	return spawned
+}
+
+// putChild puts one job of a recurring one. A number that another job has is left out.
+func (m *queues) putChild(r *recurring, at float64) {
+	jid := ""
+	for jid == "" || m.jobs[jid] != nil {
+		r.count++
+		jid = fmt.Sprintf("%s-%d", r.jid, r.count)
+	}
+	j := &job{
+		jid: jid, klass: r.klass, data: r.data, queue: r.queue, spawnedFrom: r.jid, time: at,
+		priority: r.priority, retries: r.retries, remaining: r.retries, tags: slices.Clone(r.tags),
+		dependencies: map[string]bool{}, dependents: map[string]bool{},
+	}
+	m.jobs[jid] = j
+	m.record(j, "put", at)
+	m.enqueue(j, at)
+}
+
+// moveDue lets at most limit jobs go whose delay is over.
+func (m *queues) moveDue(queue string, limit int) {
+	for _, j := range first(until(m.in(queue, "scheduled"), m.now), limit) {
+		m.enqueue(j, m.now)
+	}
+}
+
+// peek returns the jobs whose locks have ended, and those that wait.
+func (m *queues) peek(queue string, count int) []*job {
+	shown := first(until(m.in(queue, "locks"), m.now), count)
+	m.spawnDue(queue, count-len(shown))
+	m.moveDue(queue, count-len(shown))
+	return append(shown, first(m.work(queue), count-len(shown))...)
+}
