@@ -91,3 +91,13 @@ func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
 }
+
+func TestARecurringJobThatIsMovedToItsOwnQueueMakesItKnown(t *testing.T) {
+	e := newEnv(t)
+	r := e.recur(time.Hour)
+	require.NoError(t, e.Queue("q").Forget(t.Context()))
+	require.NoError(t, r.Move(t.Context(), "q"))
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Len(t, queues, 1)
+}

@@ -76,6 +76,13 @@ func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 	requireCode(t, qless.ErrNotFound, job.Untrack(t.Context()))
 }
 
+func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
+}
+
 func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
 	e := newEnv(t)
 	for _, jid := range []string{"held", "theirs", "nobody's"} {

@@ -76,7 +76,9 @@ local gone = {false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   cancel(jid, jobs[jid])
-  jobs[jid] = gone
+  if jobs[jid][1] ~= 'complete' then
+    jobs[jid] = gone
+  end
   jids[i - 1] = jid
 end
 return jids

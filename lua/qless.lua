@@ -2989,7 +2989,9 @@ local gone = {false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   cancel(jid, jobs[jid])
-  jobs[jid] = gone
+  if jobs[jid][1] ~= 'complete' then
+    jobs[jid] = gone
+  end
   jids[i - 1] = jid
 end
 return jids
@@ -7171,6 +7173,8 @@ if changes.queue or changes.interval then
   call('zadd', queue_key(target, 'recur'), exact(due), jid)
   if target ~= queue then
     try('zrem', queue_key(queue, 'recur'), jid)
+  end
+  if changes.queue then
     know_queue(target)
   end
   wake_for(target, due - now)

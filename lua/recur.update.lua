@@ -46,6 +46,8 @@ if changes.queue or changes.interval then
   call('zadd', queue_key(target, 'recur'), exact(due), jid)
   if target ~= queue then
     try('zrem', queue_key(queue, 'recur'), jid)
+  end
+  if changes.queue then
     know_queue(target)
   end
   wake_for(target, due - now)
