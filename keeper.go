@@ -51,7 +51,7 @@ func (w *Worker) dueLocks() ([]*run, time.Duration) {
 	for _, r := range w.running {
 		left := r.renewAt.Sub(now)
 		switch {
-		case r.ended.Load():
+		case r.hold.ended.Load():
 		case left <= r.until.Sub(r.renewAt)/20:
 			due = append(due, r)
 		default:
@@ -122,7 +122,7 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			}
 			continue
 		}
-		if w.running[r.jid] == r && !r.ended.Load() {
+		if w.running[r.jid] == r && !r.hold.ended.Load() {
 			w.log.Warn("qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
 			cause := error(ErrLockLost)
 			if r.doubt != nil {
@@ -139,7 +139,7 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 func (w *Worker) expire(r *run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.running[r.jid] == r && !r.ended.Load() && !time.Now().Before(r.until) {
+	if w.running[r.jid] == r && !r.hold.ended.Load() && !time.Now().Before(r.until) {
 		w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
 		r.expired = true
 		w.drop(r, ErrLockLost)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +20,7 @@ type run struct {
 	route    *route
 	started  time.Time
 	cancel   context.CancelCauseFunc
-	ended    atomic.Bool // its handler has ended it
+	hold     hold
 
 	// The worker's mutex guards these.
 	until   time.Time   // when the lock ends, by this process's clock
@@ -69,7 +68,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		started:  time.Now(),
 		cancel:   cancel,
 	}
-	job.ended = &r.ended
+	job.hold = &r.hold
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	late := time.Since(sent) >= reserved.heartbeat // the lock may have ended on the way
@@ -112,7 +111,7 @@ func (w *Worker) work(ctx context.Context, r *run) {
 	err := errGoexit
 	defer func() {
 		var o *outcome
-		if !r.ended.Load() {
+		if !r.hold.ended.Load() {
 			o = w.decide(r, err)
 		}
 		w.worked(ctx, r, o)
@@ -193,6 +192,7 @@ func (r *run) panicked(value any) error {
 // result will be discarded. The mutex is held.
 func (w *Worker) drop(r *run, cause error) {
 	delete(w.running, r.jid)
+	r.hold.lost.Store(true)
 	r.expiry.Stop()
 	r.cancel(cause)
 }

@@ -339,7 +339,7 @@ func (w *Worker) beginStopping() {
 func (w *Worker) giveBack() {
 	w.mu.Lock()
 	for _, r := range w.running {
-		if !r.ended.Load() {
+		if !r.hold.ended.Load() {
 			w.outcomes = append(w.outcomes, r.handBack(0))
 		}
 		w.drop(r, ErrStopped)
