@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -170,6 +171,7 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
+		defer func() { err = ranTooLong(ctx, err) }()
 	}
 	defer func() {
 		if value := recover(); value != nil {
@@ -181,6 +183,15 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 		handler = w.around[i](handler)
 	}
 	return handler.Work(ctx, r.job)
+}
+
+// ranTooLong makes the error of a handler's context an [ErrMaxRunTime] when that is why the context
+// ended.
+func ranTooLong(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), ErrMaxRunTime) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)
 }
 
 // panicked fails a job for a panic, which is under way.

@@ -23,7 +23,9 @@ type WorkerConfig struct {
 	// Logger is where the worker reports. Defaults to the client's.
 	Logger *slog.Logger
 
-	// MaxRunTime ends a handler's context after a time. Defaults to 0: never.
+	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The job
+	// stays the handler's: it is complete when the handler returns nil nevertheless, and is retried
+	// when it returns an error. Defaults to 0: never.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, under which it holds its locks. No other live worker may
