@@ -107,6 +107,8 @@ func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, err
 		pubsub: c.rdb.Subscribe(ctx, channels...),
 		cancel: cancel,
 	}
+	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() }) // Receive waits without end
+	defer stop()
 	for range channels {
 		if _, err := e.pubsub.Receive(ctx); err != nil {
 			cancel()

@@ -115,15 +115,19 @@ const (
 
 // outcome is what became of a job here, to be told to the server.
 type outcome struct {
-	action  action
-	jid     string
-	queue   string
-	data    string // empty when it did not change
-	args    []string
-	unknown bool // it was sent before, and no answer came
-	alone   bool // the server refused a call with it: it goes by itself
-	late    bool // the lock has ended: the job is likely to be another worker's
+	action   action
+	jid      string
+	queue    string
+	data     string // empty when it did not change
+	args     []string
+	until    time.Time // when the lock ends
+	unknown  bool      // it was sent before, and no answer came
+	alone    bool      // the server refused a call with it: it goes by itself
+	refusals int       // how often the server refused it alone
+	late     bool      // the lock has ended: the job is likely to be another worker's
 }
+
+func (o *outcome) lockEnded() bool { return !time.Now().Before(o.until) }
 
 // appendTo appends the outcome as the script finish takes it.
 func (o *outcome) appendTo(args []any) []any {
