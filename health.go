@@ -166,8 +166,11 @@ func isAnswer(err error) bool { return answerOf(err) != "" }
 func refusalOf(err error) string {
 	answer := answerOf(err)
 	switch {
-	case strings.Contains(answer, "ACL failure in script"):
+	case strings.Contains(answer, "ACL failure in script"),
+		strings.Contains(answer, "The user executing the script can't"):
 		return "NOPERM"
+	case strings.Contains(answer, "Protocol error: unauthenticated"): // of a command with many arguments
+		return "NOAUTH"
 	case strings.Contains(answer, "max number of clients"):
 		return "MAXCLIENTS"
 	}

@@ -69,6 +69,7 @@ func (w *testWorker) start() *testWorker {
 	w.t.Helper()
 	require.NoError(w.t, w.Start(context.Background()))
 	w.idle(1)
+	until(w.t, "the worker knows the answer", func() bool { return !w.Stats().LastTurn.IsZero() })
 	return w
 }
 
