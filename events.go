@@ -167,7 +167,7 @@ func (e *Events) receive(ctx context.Context) {
 			if lost {
 				lost = false
 				e.send(ctx, Event{Kind: EventGap})
-			} else if m.Channel == e.client.runner.prefix+channelListen {
+			} else if m.Kind == "subscribe" && m.Channel == e.client.runner.prefix+channelListen {
 				e.send(ctx, Event{Kind: eventSubscribed})
 			}
 		case *redis.Message:
