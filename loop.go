@@ -77,6 +77,7 @@ type looper struct {
 	w           *Worker
 	reservation reservation
 	resolvedAt  time.Time
+	tooMany     int         // how many queues the patterns matched when that was last logged
 	alarm       *time.Timer // when to ask again at the latest
 	failures    int         // exchanges that failed in a row
 	notBefore   time.Time   // no exchange before, after a failure
@@ -344,10 +345,35 @@ func (l *looper) resolve(ctx context.Context) (looked bool, err error) {
 			return looked, err
 		}
 	}
-	l.resolvedAt = time.Now()
 	r.resolve(known)
+	if err = l.limit(ctx); err != nil {
+		l.w.queueAppeared()
+		return looked, err
+	}
+	l.resolvedAt = time.Now()
 	l.w.setResolved(r.queues)
 	return looked, nil
+}
+
+// limit chooses the queues that are asked when the patterns match more than that may be.
+func (l *looper) limit(ctx context.Context) error {
+	r := &l.reservation
+	matched := len(r.queues)
+	if matched <= maxReserve {
+		l.tooMany = 0
+		return nil
+	}
+	ready, err := l.w.client.readyQueues(ctx, r.queues)
+	if err != nil {
+		return err
+	}
+	r.limit(ready)
+	if l.tooMany == 0 || matched > l.tooMany*3/2 || matched < l.tooMany*2/3 {
+		l.tooMany = matched
+		l.w.log.Warn("qless: the patterns match more queues than a worker asks; those that have jobs are preferred",
+			"queues", matched, "asked", maxReserve)
+	}
+	return nil
 }
 
 // fed notes that jobs are being asked for.

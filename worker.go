@@ -39,9 +39,10 @@ type WorkerConfig struct {
 	// that nothing woke it. Defaults to 10 s.
 	PollInterval time.Duration
 
-	// Queues are the queues to take jobs from. One may be a pattern: in "mail-*" the * is any
-	// text, and "!mail-slow" takes away what the others match. Patterns match queues as they
-	// appear, 1000 at the most.
+	// Queues are the queues to take jobs from, at most 1000. One may be a pattern: in "mail-*" the
+	// * is any text, and "!mail-slow" takes away what the others match. Patterns match queues as
+	// they appear. When there are more than 1000, those that have jobs are preferred, as seen at
+	// the last poll.
 	Queues []string
 
 	// Schedules put jobs at their times while the worker runs.
@@ -98,6 +99,9 @@ func (c WorkerConfig) check() error {
 	}
 	if c.Order < Ordered || c.Order > ShuffledRoundRobin {
 		return invalid("work", "", "Order %d is unknown", c.Order)
+	}
+	if names := len(named(c.Queues)); names > maxReserve {
+		return invalid("work", "", "WorkerConfig.Queues names %d queues; a worker asks at most %d", names, maxReserve)
 	}
 	return checkNames("work", "queue name", c.Queues)
 }

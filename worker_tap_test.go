@@ -302,6 +302,7 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
 		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers", "worker.deregister",
+		"queues.ready",
 	} {
 		names[qless.ScriptSHA(name)] = name
 		names[qless.ScriptText(name)] = name

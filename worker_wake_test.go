@@ -285,6 +285,30 @@ func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
+// Queues stay known when their jobs are done.
+func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 2500 {
+		e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+	}
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
+	w.HandleFunc("K", nothing)
+	w.start()
+	for _, queue := range []string{"old2400", "new1", "new2"} {
+		require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+	}
+	require.Len(t, w.Stats().Queues, 1000)
+	require.Equal(t, 1, w.log.count("the patterns match more queues than a worker asks"))
+	require.Equal(t, 1, w.log.count("queues=2500 asked=1000"))
+
+	e.rdb.ZRemRangeByRank(t.Context(), "ql:queues", 0, 1900)
+	left := int(e.rdb.ZCard(t.Context(), "ql:queues").Val())
+	until(t, "all are asked", func() bool { return len(w.Stats().Queues) == left })
+	asked := w.count(of("queues.ready"))
+	w.idle(w.count(func(c tapped) bool { return c.idle }) + 3)
+	require.Equal(t, asked, w.count(of("queues.ready")))
+}
+
 func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	one, two := e.idleWorker(), e.idleWorker()
