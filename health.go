@@ -93,10 +93,10 @@ func (w *Worker) Stats() WorkerStats {
 }
 
 // Healthy returns nil while the worker does its work: it has been started and not stopped, the
-// server has answered it, did not refuse what it was last asked, and has not kept it waiting for an
-// answer for two poll intervals. A worker that is paused, or has no room, asks for nothing. The error
-// of a server that refuses has its words: [ErrServer], or [ErrUnavailable] while it takes no commands
-// at all. It serves as a readiness probe.
+// server has answered it, did not refuse what it was last asked, and has not kept it waiting for
+// an answer for two poll intervals. A worker that is paused, or has no room, asks for nothing.
+// When the server refuses, the error has its words, and is [ErrServer], or [ErrUnavailable] while
+// it takes no commands at all. Healthy serves as a readiness probe.
 func (w *Worker) Healthy() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +169,7 @@ func refusalOf(err error) string {
 	case strings.Contains(answer, "ACL failure in script"),
 		strings.Contains(answer, "The user executing the script can't"):
 		return "NOPERM"
-	case strings.Contains(answer, "Protocol error: unauthenticated"): // of a command with many arguments
+	case strings.Contains(answer, "Protocol error: unauthenticated"): // of a long command
 		return "NOAUTH"
 	case strings.Contains(answer, "max number of clients"):
 		return "MAXCLIENTS"
@@ -180,7 +180,8 @@ func refusalOf(err error) string {
 	return answer
 }
 
-// isGeneral reports whether a refusal is about the server or the user, and not about what was asked.
+// isGeneral reports whether a refusal is about the server or the user, and not about what was
+// asked.
 func isGeneral(err error) bool {
 	_, known := hints[refusalOf(err)]
 	return known || isAnswer(err) && neverRan(err)

@@ -140,7 +140,8 @@ func (j *Job) held(op string) error {
 	if j.hold == nil || !j.hold.lost.Load() {
 		return nil
 	}
-	return &Error{Op: op, Code: CodeLockLost, JID: j.JID, Message: "the job does not belong to this run any more"}
+	return &Error{Op: op, Code: CodeLockLost, JID: j.JID,
+		Message: "the job does not belong to this run any more"}
 }
 
 // Unmarshal decodes the job's data. Data that does not fit is [ErrInvalid].

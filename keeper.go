@@ -124,7 +124,8 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			continue
 		}
 		if w.running[r.jid] == r && !r.hold.ended.Load() {
-			log.add(slog.LevelWarn, "qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
+			log.add(slog.LevelWarn, "qless: a lock is lost",
+				"jid", r.jid, "klass", r.klass, "problem", problem)
 			cause := error(ErrLockLost)
 			if r.doubt != nil {
 				cause = r.doubt
@@ -148,7 +149,8 @@ func (w *Worker) expire(r *run) {
 	}
 	w.mu.Unlock()
 	if expired {
-		w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
+		w.log.Warn("qless: a lock has ended before it could be renewed",
+			"jid", r.jid, "klass", r.klass)
 	}
 }
 

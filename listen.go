@@ -204,8 +204,8 @@ func (w *Worker) relayWake(ctx context.Context, queues []string, all bool) error
 	return err
 }
 
-// changeRelay begins to listen for jobs that wake nobody, or ceases to, if need be. If the connection
-// is broken, the one that replaces it does.
+// changeRelay begins to listen for jobs that wake nobody, or ceases to, if need be. If the
+// connection is broken, the one that replaces it does.
 func (w *Worker) changeRelay(ctx context.Context) {
 	l := &w.listener
 	l.mu.Lock()

@@ -302,9 +302,11 @@ func (l *looper) recover(ctx context.Context) error {
 	w.mu.Lock()
 	for _, jid := range append(held.Jobs, held.Stalled...) {
 		if !w.knows(jid) {
-			log.add(slog.LevelWarn, "qless: a job whose reservation was not heard of is given back", "jid", jid)
+			log.add(slog.LevelWarn,
+				"qless: a job whose reservation was not heard of is given back", "jid", jid)
 			w.outcomes = append(w.outcomes, &outcome{
-				action: actionRelease, jid: jid, queue: "?", args: []string{"0"}, until: time.Now().Add(unknownLock),
+				action: actionRelease, jid: jid, queue: "?", args: []string{"0"},
+				until: time.Now().Add(unknownLock),
 			})
 		}
 	}
@@ -370,8 +372,8 @@ func (l *looper) limit(ctx context.Context) error {
 	r.limit(ready)
 	if l.tooMany == 0 || matched > l.tooMany*3/2 || matched < l.tooMany*2/3 {
 		l.tooMany = matched
-		l.w.log.Warn("qless: the patterns match more queues than a worker asks; those that have jobs are preferred",
-			"queues", matched, "asked", maxReserve)
+		l.w.log.Warn("qless: the patterns match more queues than a worker asks; "+
+			"those that have jobs are preferred", "queues", matched, "asked", maxReserve)
 	}
 	return nil
 }

@@ -104,7 +104,9 @@ func (r *reservation) limit(ready []string) {
 		}
 	}
 	r.queues = slices.DeleteFunc(r.queues, func(queue string) bool { return !kept[queue] })
-	slices.SortStableFunc(r.queues, func(a, b string) int { return min(rank[b], 1) - min(rank[a], 1) })
+	slices.SortStableFunc(r.queues, func(a, b string) int {
+		return min(rank[b], 1) - min(rank[a], 1)
+	})
 }
 
 // matching returns the names that a pattern matches; * is any text.

@@ -310,7 +310,8 @@ func TestWhichQueuesAreReady(t *testing.T) {
 	_, err := e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))
 	require.NoError(t, err)
 	e.unchanged(func() {
-		reply, err := e.Run(t.Context(), "queues.ready", "", "unknown", "scheduled", "recurring", "depends", "waiting", "locked")
+		reply, err := e.Run(t.Context(), "queues.ready", "",
+			"unknown", "scheduled", "recurring", "depends", "waiting", "locked")
 		require.NoError(t, err)
 		require.Equal(t, []any{"scheduled", "recurring", "waiting", "locked"}, reply)
 		reply, err = e.Run(t.Context(), "queues.ready", "")

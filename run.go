@@ -160,8 +160,8 @@ func (w *Worker) discard(r *run, o *outcome, reason error, log *notes) {
 	}
 }
 
-// retryLate retries a job whose lock has ended: a renewal that was still on its way may have locked it
-// anew, for nobody.
+// retryLate retries a job whose lock has ended: a renewal that was still on its way may have
+// locked it again, for nobody.
 func (r *run) retryLate() *outcome {
 	o := &outcome{action: actionRetry, jid: r.jid, queue: r.queue, args: []string{"0"}, late: true}
 	o.until = time.Now().Add(unknownLock)

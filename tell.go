@@ -27,9 +27,9 @@ func inBatches(outcomes []*outcome) [][]*outcome {
 	return append(batches, slices.Collect(slices.Chunk(together, finishBatch))...)
 }
 
-// told deals with the answer to outcomes that went in one script, or with the error that came instead
-// of one. Others tells whether the server did something else of the same exchange. An error is
-// returned when the next exchange has to wait.
+// told deals with the answer to outcomes that went in one script, or with the error that came
+// instead of one. Others tells whether the server did something else of the same exchange. An
+// error is returned when the next exchange has to wait.
 func (w *Worker) told(outcomes []*outcome, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {
@@ -123,9 +123,9 @@ const maxRefusals = 5
 // refusedBackoff says how long an outcome waits that the server refused.
 var refusedBackoff = ExponentialBackoff(200*time.Millisecond, 10*time.Second)
 
-// refused deals with an outcome that the server refuses by itself, as for a key that is damaged. It is
-// tried again for a while, and keeps no other outcome waiting. A general refusal says nothing about
-// the outcome: it is tried until its lock has ended.
+// refused deals with an outcome that the server refuses by itself, as for a key that is damaged.
+// It is tried again for a while, and keeps no other outcome waiting. A general refusal says
+// nothing about the outcome, which is then tried until its lock has ended.
 func (w *Worker) refused(o *outcome, err error, general bool) {
 	o.refusals++
 	if o.lockEnded() || !general && o.refusals >= maxRefusals {
@@ -133,7 +133,8 @@ func (w *Worker) refused(o *outcome, err error, general bool) {
 		return
 	}
 	if o.refusals == 1 {
-		w.log.Warn("qless: the server refuses an outcome", withHint(err, "jid", o.jid, "outcome", o.action)...)
+		w.log.Warn("qless: the server refuses an outcome",
+			withHint(err, "jid", o.jid, "outcome", o.action)...)
 	}
 	w.holdBack(o, refusedBackoff(nil, o.refusals, nil))
 }

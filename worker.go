@@ -101,7 +101,8 @@ func (c WorkerConfig) check() error {
 		return invalid("work", "", "Order %d is unknown", c.Order)
 	}
 	if names := len(named(c.Queues)); names > maxReserve {
-		return invalid("work", "", "WorkerConfig.Queues names %d queues; a worker asks at most %d", names, maxReserve)
+		return invalid("work", "",
+			"WorkerConfig.Queues names %d queues; a worker asks at most %d", names, maxReserve)
 	}
 	return checkNames("work", "queue name", c.Queues)
 }
@@ -394,7 +395,8 @@ func (w *Worker) close() {
 	clear(w.held)
 	w.mu.Unlock()
 	if untold > 0 {
-		w.log.Warn("qless: the worker stopped before the server took all outcomes", "outcomes", untold)
+		w.log.Warn("qless: the worker stopped before the server took all outcomes",
+			"outcomes", untold)
 	}
 	close(w.closed)
 }
@@ -414,8 +416,8 @@ func (w *Worker) giveBack() {
 	w.nudge()
 }
 
-// departTimeout bounds each of the goodbyes of a worker whose server may be away: the last outcomes,
-// and signing off.
+// departTimeout bounds each of the goodbyes of a worker whose server may be away: the last
+// outcomes, and signing off.
 const departTimeout = time.Second
 
 // cutTimeout is how long the parts of a worker may take to end once their context has ended. One

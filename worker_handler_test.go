@@ -265,7 +265,8 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 
 func TestAHandlerMayCompleteItsJobAfterItsTime(t *testing.T) {
 	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{MaxRunTime: time.Millisecond}, func(ctx context.Context, _ *qless.Job) error {
+	config := qless.WorkerConfig{MaxRunTime: time.Millisecond}
+	job, got := e.works(config, func(ctx context.Context, _ *qless.Job) error {
 		<-ctx.Done()
 		return nil
 	})
@@ -285,7 +286,10 @@ func TestTheErrorOfAContextThatEndedAfterItsTimeSaysSo(t *testing.T) {
 			config := qless.WorkerConfig{
 				MaxRunTime: time.Millisecond,
 				Backoff:    func(_ *qless.Job, _ int, err error) time.Duration { seen <- err; return 0 },
-				FailGroup:  func(job *qless.Job, err error) string { seen <- err; return qless.DefaultFailGroup(job, err) },
+				FailGroup: func(job *qless.Job, err error) string {
+					seen <- err
+					return qless.DefaultFailGroup(job, err)
+				},
 			}
 			job, _ := e.works(config, func(ctx context.Context, _ *qless.Job) error {
 				<-ctx.Done()
@@ -303,7 +307,8 @@ func TestTheErrorOfAContextThatEndedAfterItsTimeSaysSo(t *testing.T) {
 
 func TestATimeoutWithinTheTimeIsTheHandlersOwn(t *testing.T) {
 	e := newLiveEnv(t)
-	job, _ := e.works(qless.WorkerConfig{MaxRunTime: time.Hour}, func(context.Context, *qless.Job) error {
+	config := qless.WorkerConfig{MaxRunTime: time.Hour}
+	job, _ := e.works(config, func(context.Context, *qless.Job) error {
 		return context.DeadlineExceeded
 	}, qless.Retries(0))
 	require.Equal(t, "K:timeout", job.Failure.Group)

@@ -1,6 +1,7 @@
 package qless_test
 
 import (
+	"cmp"
 	"net"
 	"testing"
 	"time"
@@ -75,10 +76,14 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 		"the memory is full": {
 			func(e *env, w *testWorker) {
 				e.do("config", "set", "maxmemory", "1")
-				set := func(func() error) error { return e.rdb.Set(e.t.Context(), "key", "value", 0).Err() }
-				w.instead("reserve", set) // the script itself may need no memory
+				w.instead("reserve", func(func() error) error { // it may need no memory itself
+					return cmp.Or(e.rdb.Set(e.t.Context(), "key", "value", 0).Err(), errOffline)
+				})
 			},
-			func(e *env, w *testWorker) { e.do("config", "set", "maxmemory", "0"); w.instead("reserve", nil) },
+			func(e *env, w *testWorker) {
+				w.instead("reserve", nil)
+				e.do("config", "set", "maxmemory", "0")
+			},
 			qless.ErrServer, "OOM", "free memory or raise maxmemory",
 		},
 	} {
