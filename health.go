@@ -60,7 +60,7 @@ type WorkerStats struct {
 	Retried   int          // retried, or failed for want of retries
 	Released  int          // given back without spending a retry
 	Ended     int          // ended by their handlers themselves
-	Lost      int          // results that were discarded, because the lock was lost
+	Lost      int          // results that were discarded: the lock was lost, or the server refused
 	Running   []RunningJob // oldest first
 	Queues    []string     // where jobs are taken from, as the patterns match now
 	Paused    bool

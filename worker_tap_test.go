@@ -248,11 +248,11 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	p.mu.Unlock()
 	var err error
 	if around == nil {
-		err = send()
-	} else if err = around(func() error { _ = send(); return nil }); err != nil {
-		for _, cmd := range cmds {
-			cmd.SetErr(err)
+		if err = send(); err != nil && !slices.ContainsFunc(cmds, hasFailed) {
+			setErrors(cmds, err) // nothing was sent; the client does so when the hooks are done
 		}
+	} else if err = around(func() error { _ = send(); return nil }); err != nil {
+		setErrors(cmds, err)
 	} else if err = cmds[0].Err(); len(cmds) > 1 {
 		err = nil
 	}
@@ -260,6 +260,14 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 		p.note(cmd, strings.Join(trip, " "))
 	}
 	return err
+}
+
+func hasFailed(cmd redis.Cmder) bool { return cmd.Err() != nil }
+
+func setErrors(cmds []redis.Cmder, err error) {
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
 }
 
 func (p *tap) note(cmd redis.Cmder, trip string) {
