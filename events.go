@@ -107,6 +107,8 @@ func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, err
 		pubsub: c.rdb.Subscribe(ctx, channels...),
 		cancel: cancel,
 	}
+	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() }) // Receive waits without end
+	defer stop()
 	for range channels {
 		if _, err := e.pubsub.Receive(ctx); err != nil {
 			cancel()
@@ -165,7 +167,7 @@ func (e *Events) receive(ctx context.Context) {
 			if lost {
 				lost = false
 				e.send(ctx, Event{Kind: EventGap})
-			} else if m.Channel == e.client.runner.prefix+channelListen {
+			} else if m.Kind == "subscribe" && m.Channel == e.client.runner.prefix+channelListen {
 				e.send(ctx, Event{Kind: eventSubscribed})
 			}
 		case *redis.Message:

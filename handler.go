@@ -17,7 +17,9 @@ import (
 //
 // A panic fails the job with its stack. The context ends when the job's lock is lost, the
 // job is canceled, its time is over, or the worker is stopped; [context.Cause] tells which.
-// Once the lock is lost, what the handler returns is of no effect.
+// Once the lock is lost, what the handler returns is of no effect. One whose time is over has its
+// lock still: it completes its job by nil, and an error has the job retried. When it returns the
+// context's error, that is [ErrMaxRunTime] for [Backoff] and FailGroup.
 //
 // Jobs are run at least once: a handler may be called again for a job that it has worked
 // already, when its worker died or lost the lock before the server knew.
@@ -43,8 +45,8 @@ func WithBackoff(backoff Backoff) HandleOption {
 	return func(r *route) { r.backoff = backoff }
 }
 
-// WithMaxRunTime ends the context of a klass's handler after a time. Defaults to the
-// worker's.
+// WithMaxRunTime ends the context of a klass's handler after a time, as the MaxRunTime of
+// [WorkerConfig] does. Defaults to the worker's.
 func WithMaxRunTime(d time.Duration) HandleOption {
 	return func(r *route) { r.maxRunTime = d }
 }

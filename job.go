@@ -29,6 +29,11 @@ const (
 // Methods that end or renew a lock do so in the name of the client's worker: they fail
 // with [ErrLockLost] when the job belongs to another worker by now, with [ErrNotRunning]
 // when it belongs to none, and with [ErrNotFound] when it is gone.
+//
+// A job that a [Worker] gave to a handler belongs to that run alone. Once the worker has dropped
+// the run, because the lock was lost, the job was canceled, or the worker was stopped,
+// Complete, Fail, Retry, Heartbeat, Move and Timeout fail with [ErrLockLost] and change nothing,
+// even when the same worker runs the job again.
 type Job struct {
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is
 	// saved by Complete, Fail, Heartbeat and Move.
@@ -84,8 +89,14 @@ type Job struct {
 	Worker string
 
 	client *Client
-	since  string       // when a worker took it, as the server said; empty when that is not known
-	ended  *atomic.Bool // tells the worker that gave the job out; nil when none did
+	since  string // when a worker took it, as the server said; empty when that is not known
+	hold   *hold  // shared with the worker that gave the job out; nil when none did
+}
+
+// hold is what a worker and the handler of a job know of each other's part in its run.
+type hold struct {
+	ended atomic.Bool // the handler has ended it
+	lost  atomic.Bool // the worker has let go of it: the job is not this run's any more
 }
 
 // Failure is why a job failed.
@@ -117,11 +128,21 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage
 }
 
-// end notes that the job is not this worker's any more.
+// end notes that the handler has ended the job.
 func (j *Job) end() {
-	if j.ended != nil {
-		j.ended.Store(true)
+	if j.hold != nil {
+		j.hold.ended.Store(true)
 	}
+}
+
+// held errors when the job was given to a run that has lost it. The server can't tell: it knows
+// only the worker, which may be running the job again.
+func (j *Job) held(op string) error {
+	if j.hold == nil || !j.hold.lost.Load() {
+		return nil
+	}
+	return &Error{Op: op, Code: CodeLockLost, JID: j.JID,
+		Message: "the job does not belong to this run any more"}
 }
 
 // Unmarshal decodes the job's data. Data that does not fit is [ErrInvalid].
@@ -156,6 +177,9 @@ func (j *Job) data(op string) (string, error) {
 // It is the qless command complete. Completed jobs are kept for a time (jobs-history) and
 // a number (jobs-history-count); a call deletes at most 100 that exceed either.
 func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
+	if err := j.held("complete"); err != nil {
+		return err
+	}
 	o := callOptions{jid: j.JID}
 	for _, option := range options {
 		option.applyComplete(&o)
@@ -197,6 +221,9 @@ func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
 // moved, unfailed or canceled. The group is a kind of failure, such as the name of an
 // error; the message is about this one. It is the qless command fail.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
+	if err := j.held("fail"); err != nil {
+		return err
+	}
 	if err := checkName("fail", "group", group); err != nil {
 		return err
 	}
@@ -217,6 +244,9 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 // retry. Without retries left the job fails instead, in the group of [Because] or in
 // failed-retries-<queue>; State tells. Data is not saved. It is the qless command retry.
 func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
+	if err := j.held("retry"); err != nil {
+		return err
+	}
 	o := callOptions{jid: j.JID}
 	for _, option := range options {
 		option.applyRetry(&o)
@@ -256,6 +286,9 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 // Heartbeat renews the job's lock for the queue's heartbeat time, sets Expires, and saves
 // the job's data. It is the qless command heartbeat.
 func (j *Job) Heartbeat(ctx context.Context) error {
+	if err := j.held("heartbeat"); err != nil {
+		return err
+	}
 	data, err := j.data("heartbeat")
 	if err != nil {
 		return err
@@ -287,6 +320,9 @@ func (j *Job) Cancel(ctx context.Context) error {
 // it loses it, a failed or completed one is run again. What the options do not say stays as
 // it was. A job that is gone is [ErrNotFound]. It is the qless command requeue.
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
+	if err := j.held("requeue"); err != nil {
+		return err
+	}
 	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{JID(j.JID)}, options...))
 	if err != nil {
 		return err
@@ -421,6 +457,9 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 // Timeout takes a running job from its worker at once. It is the next to be popped from its
 // queue. It is the qless command timeout.
 func (j *Job) Timeout(ctx context.Context) error {
+	if err := j.held("timeout"); err != nil {
+		return err
+	}
 	err := j.client.Timeout(ctx, j.JID)
 	if err == nil {
 		j.State, j.Expires = StateStalled, time.Time{}
@@ -435,7 +474,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.ended, fresh.since = j.ended, j.since
+	fresh.hold, fresh.since = j.hold, j.since
 	*j = *fresh
 	return nil
 }

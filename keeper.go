@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (w *Worker) dueLocks() ([]*run, time.Duration) {
 	for _, r := range w.running {
 		left := r.renewAt.Sub(now)
 		switch {
-		case r.ended.Load():
+		case r.hold.ended.Load():
 		case left <= r.until.Sub(r.renewAt)/20:
 			due = append(due, r)
 		default:
@@ -110,8 +111,8 @@ func (w *Worker) renewEach(ctx context.Context, batch []*run) (failed error) {
 
 // renewed notes what the server said to renewals that were asked for at a time.
 func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
+	var log notes
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for i, r := range batch {
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		if !refused {
@@ -122,8 +123,9 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			}
 			continue
 		}
-		if w.running[r.jid] == r && !r.ended.Load() {
-			w.log.Warn("qless: a lock is lost", "jid", r.jid, "klass", r.klass, "problem", problem)
+		if w.running[r.jid] == r && !r.hold.ended.Load() {
+			log.add(slog.LevelWarn, "qless: a lock is lost",
+				"jid", r.jid, "klass", r.klass, "problem", problem)
 			cause := error(ErrLockLost)
 			if r.doubt != nil {
 				cause = r.doubt
@@ -133,16 +135,22 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			w.drop(r, cause)
 		}
 	}
+	w.mu.Unlock()
+	w.report(log)
 }
 
 // expire drops a job whose lock has ended because renewals did not get through.
 func (w *Worker) expire(r *run) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running[r.jid] == r && !r.ended.Load() && !time.Now().Before(r.until) {
-		w.log.Warn("qless: a lock has ended before it could be renewed", "jid", r.jid, "klass", r.klass)
+	expired := w.running[r.jid] == r && !r.hold.ended.Load() && !time.Now().Before(r.until)
+	if expired {
 		r.expired = true
 		w.drop(r, ErrLockLost)
+	}
+	w.mu.Unlock()
+	if expired {
+		w.log.Warn("qless: a lock has ended before it could be renewed",
+			"jid", r.jid, "klass", r.klass)
 	}
 }
 

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -10,19 +11,25 @@ import (
 )
 
 // listener is what a worker hears: that a job is ready for it, that a lock of its is gone,
-// that a queue is new. One worker of a namespace also hears of jobs that were put by scripts
-// which wake nobody, those of other qless clients, and wakes a worker for them.
+// that a queue is new. Two workers of a namespace also hear of jobs that were put by scripts
+// which wake nobody, those of other qless clients, and wake a worker for them: they relay. When
+// one of them dies, or its connection breaks, the other one hears what it does not.
 type listener struct {
 	mu       sync.Mutex
 	events   *Events
 	since    time.Time // since when there are these events
 	relays   bool      // it listens for jobs that wake nobody
+	change   int       // 1: it is to relay; -1: it is not to
+	missed   bool      // it may not have heard of such jobs
 	appeared bool      // a queue is new
 	queues   []string
 	claim    string          // the queue for whose next due job this worker waits
 	quiet    map[string]bool // queues whose new jobs woke nobody
 	relay    chan struct{}
 }
+
+// relays is how many workers of a namespace relay.
+const relays = 2
 
 // Channels of this project's own.
 const (
@@ -53,7 +60,7 @@ func (w *Worker) listen(ctx context.Context) {
 			continue
 		}
 		if attempt == 1 && ctx.Err() == nil {
-			w.log.Warn("qless: the worker can't listen for events", "error", err)
+			w.log.Warn("qless: the worker can't listen for events", withHint(err)...)
 		}
 		if !pause(ctx, attempt) {
 			return
@@ -65,6 +72,7 @@ func (w *Worker) setEvents(events *Events) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
 	w.listener.events, w.listener.since, w.listener.relays = events, time.Now(), false
+	w.listener.change = 0
 }
 
 // subscribeAnew is called when the server says that it has no subscription of this worker, though
@@ -84,8 +92,12 @@ func (w *Worker) hear(ctx context.Context, events *Events) {
 		case EventGap:
 			w.queueAppeared() // perhaps
 			w.renewNow()
+			if w.relaying() {
+				w.wakeAll()
+			}
 		case eventSubscribed:
 			w.wakeUp()
+			w.wakeAll()
 		case EventLockLost:
 			if event.channel != channelLog {
 				w.doubt(event.JID, ErrLockLost)
@@ -108,20 +120,22 @@ func (w *Worker) hear(ctx context.Context, events *Events) {
 	}
 }
 
-// needListeners makes this worker relay wakes when nobody else does.
+// needListeners has this worker relay when fewer than two do, and cease when more do: by chance, so
+// that not all of them cease at once.
 func (w *Worker) needListeners(there int) {
 	l := &w.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if there > 0 || l.relays || l.events == nil {
-		return
+	switch {
+	case l.events == nil:
+	case !l.relays && there < relays:
+		l.change = 1
+	case l.relays && there > relays && rand.IntN(there) < there-relays:
+		l.change = -1
 	}
-	prefix := w.client.runner.prefix
-	if err := l.events.pubsub.Subscribe(context.Background(), prefix+channelLog, prefix+channelListen); err != nil {
-		w.log.Warn("qless: the worker can't listen for jobs of other clients", "error", err)
-		return
+	if l.change != 0 {
+		poke(l.relay)
 	}
-	l.relays = true
 }
 
 // wakeFor has a worker woken for a job that was put by a script which woke nobody.
@@ -132,21 +146,90 @@ func (w *Worker) wakeFor(queue string) {
 	poke(w.listener.relay)
 }
 
-// relayWakes wakes workers for the queues that wakeFor noted.
+// wakeAll has a worker woken for each queue that has jobs: some may have been put while nobody
+// listened.
+func (w *Worker) wakeAll() {
+	w.listener.mu.Lock()
+	w.listener.missed = true
+	w.listener.mu.Unlock()
+	poke(w.listener.relay)
+}
+
+// relayWakes does what needListeners, wakeFor and wakeAll noted.
 func (w *Worker) relayWakes(ctx context.Context) {
-	for {
+	for failures := 0; ; {
 		select {
 		case <-w.listener.relay:
 		case <-ctx.Done():
 			return
 		}
-		w.listener.mu.Lock()
-		queues := slices.Sorted(maps.Keys(w.listener.quiet))
-		clear(w.listener.quiet)
-		w.listener.mu.Unlock()
-		if _, err := w.client.run(ctx, "wake", "", anys(nil, queues...)...); err != nil {
-			w.log.Warn("qless: no worker could be woken", "queues", queues, "error", err)
+		w.changeRelay(ctx)
+		queues, missed := w.unrelayed()
+		if !missed && len(queues) == 0 {
+			continue
 		}
+		err := w.relayWake(ctx, queues, missed)
+		if err == nil {
+			failures = 0
+			continue
+		}
+		failures++
+		if failures == 1 && ctx.Err() == nil {
+			w.log.Warn("qless: no worker could be woken", withHint(err, "queues", queues)...)
+		}
+		w.wakeAll() // again, whatever became of this
+		if !pause(ctx, failures) {
+			return
+		}
+	}
+}
+
+// unrelayed takes the queues that have jobs for which nobody was woken, and whether there may be
+// more of them.
+func (w *Worker) unrelayed() (queues []string, missed bool) {
+	l := &w.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queues, missed = slices.Sorted(maps.Keys(l.quiet)), l.missed
+	clear(l.quiet)
+	l.missed = false
+	return queues, missed
+}
+
+// relayWake wakes a worker of each of some queues, or of each that has jobs.
+func (w *Worker) relayWake(ctx context.Context, queues []string, all bool) error {
+	if all {
+		queues = nil
+	}
+	_, err := w.client.run(ctx, "wake", "", anys(nil, queues...)...)
+	return err
+}
+
+// changeRelay begins to listen for jobs that wake nobody, or ceases to, if need be. If the
+// connection is broken, the one that replaces it does.
+func (w *Worker) changeRelay(ctx context.Context) {
+	l := &w.listener
+	l.mu.Lock()
+	events, change := l.events, l.change
+	l.change = 0
+	l.mu.Unlock()
+	if change == 0 {
+		return
+	}
+	prefix := w.client.runner.prefix
+	begin := change > 0
+	act := events.pubsub.Unsubscribe
+	if begin {
+		act = events.pubsub.Subscribe
+	}
+	err := act(ctx, prefix+channelLog, prefix+channelListen)
+	if err != nil && ctx.Err() == nil {
+		w.log.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events == events {
+		l.relays = begin
 	}
 }
 

@@ -2,8 +2,10 @@ package qless
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -51,10 +53,11 @@ func (t todo) something() bool { return len(t.outcomes) > 0 || t.room > 0 || t.l
 func (w *Worker) todo() todo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.noteQuiet()
 	stopping := w.state == workerStopping
 	t := todo{outcomes: w.outcomes}
-	w.outcomes = nil
-	if stopping && len(w.running) == 0 && len(t.outcomes) == 0 {
+	w.outcomes, w.telling = nil, len(t.outcomes)
+	if stopping && w.isQuiet() {
 		t.done, t.leave = true, w.idle
 		return t
 	}
@@ -74,11 +77,15 @@ type looper struct {
 	w           *Worker
 	reservation reservation
 	resolvedAt  time.Time
+	tooMany     int         // how many queues the patterns matched when that was last logged
 	alarm       *time.Timer // when to ask again at the latest
 	failures    int         // exchanges that failed in a row
 	notBefore   time.Time   // no exchange before, after a failure
-	unheard     int         // reserves in a row that found the worker not listening
-	stranded    bool        // a reserve's answer was lost: it may have locked jobs
+
+	// What was logged of the failures since the last exchange that went well.
+	reported map[string]bool
+	unheard  int  // reserves in a row that found the worker not listening
+	stranded bool // a reserve's answer was lost: it may have locked jobs
 }
 
 // wait waits for something to do; false when the context has ended.
@@ -96,10 +103,12 @@ func (l *looper) wait(ctx context.Context) bool {
 // exchange tells outcomes and asks for jobs, in one round trip.
 func (l *looper) exchange(ctx context.Context, t todo) {
 	w := l.w
+	defer w.hasTold()
+	looked := false
 	if t.room > 0 {
-		if err := l.resolve(ctx); err != nil {
-			w.putBack(t.outcomes)
-			l.after(ctx, err)
+		var err error
+		if looked, err = l.resolve(ctx); err != nil {
+			l.tellWithout(ctx, t.outcomes, err)
 			return
 		}
 		w.fed()
@@ -108,7 +117,29 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 	if t.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
 	}
-	l.after(ctx, l.send(ctx, t, asks))
+	if len(t.outcomes) > 0 || asks {
+		l.after(ctx, l.send(ctx, t, asks))
+	} else {
+		l.afterNothing(ctx, looked)
+	}
+}
+
+// tellWithout tells outcomes though the queues could not be looked up, unless the server is away.
+func (l *looper) tellWithout(ctx context.Context, outcomes []*outcome, err error) {
+	if isAnswer(err) && len(outcomes) > 0 {
+		_ = l.send(ctx, todo{outcomes: outcomes}, false)
+	} else {
+		l.w.putBack(outcomes)
+	}
+	l.after(ctx, err)
+}
+
+// hasTold notes that the outcomes of an exchange have been dealt with.
+func (w *Worker) hasTold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.telling = 0
+	w.noteQuiet()
 }
 
 // send sends outcomes, and asks for jobs if need be.
@@ -129,14 +160,12 @@ func (l *looper) send(ctx context.Context, t todo, asks bool) error {
 	if asks {
 		p.add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
 	}
-	if len(p.calls) == 0 {
-		return nil
-	}
 	sent := time.Now()
 	replies, failures := p.exec(ctx)
+	done := slices.Contains(failures, nil)
 	var failed error
 	for i, batch := range batches {
-		if err := w.told(batch, replies[i], failures[i]); err != nil {
+		if err := w.told(batch, replies[i], failures[i], done); err != nil {
 			failed = err
 		}
 	}
@@ -152,24 +181,61 @@ func (l *looper) send(ctx context.Context, t todo, asks bool) error {
 // after notes how an exchange went, and after a failure keeps the next one waiting.
 func (l *looper) after(ctx context.Context, failed error) {
 	w := l.w
-	if failed == nil {
-		w.mu.Lock()
-		w.health.turned(time.Now())
-		w.mu.Unlock()
-		if l.failures > 0 {
-			w.log.Info("qless: the server is back")
-		}
-		l.failures = 0
-		if l.stranded {
-			_ = l.recover(ctx) // it stays stranded, and tries again after the next exchange
-		}
+	if failed != nil {
+		l.failed(ctx, failed)
 		return
 	}
-	if l.failures == 0 && ctx.Err() == nil {
-		w.log.Warn("qless: the server does not answer", "error", failed)
+	w.mu.Lock()
+	w.health.turned(time.Now())
+	back := l.failures > 0 && w.state == workerRunning
+	w.mu.Unlock()
+	if back {
+		w.log.Info("qless: the server is back")
 	}
+	l.failures = 0
+	clear(l.reported)
+	if l.stranded {
+		_ = l.recover(ctx) // it stays stranded, and tries again after the next exchange
+	}
+}
+
+// afterNothing is after for an exchange in which nothing was sent, but the queues may have been
+// looked up.
+func (l *looper) afterNothing(ctx context.Context, looked bool) {
+	if looked {
+		l.after(ctx, nil)
+		return
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	l.w.health.asksNothing()
+}
+
+// failed notes that an exchange failed. What the server says, and that it says nothing, is logged
+// once until an exchange goes well.
+func (l *looper) failed(ctx context.Context, err error) {
+	w := l.w
 	l.failures++
 	l.notBefore = time.Now().Add(awayBackoff(nil, l.failures, nil))
+	w.mu.Lock()
+	w.health.refused = nil
+	if isAnswer(err) {
+		w.health.refused = err
+	}
+	w.mu.Unlock()
+	word := refusalOf(err)
+	if ctx.Err() != nil || l.reported[word] {
+		return
+	}
+	if l.reported == nil {
+		l.reported = map[string]bool{}
+	}
+	l.reported[word] = true
+	if isAnswer(err) {
+		w.log.Warn("qless: the server refuses", withHint(err)...)
+	} else {
+		w.log.Warn("qless: the server does not answer", "error", err)
+	}
 }
 
 // take starts the jobs that were reserved.
@@ -182,6 +248,7 @@ func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
 			w.setClaim(got.claim)
 			w.mu.Lock()
 			w.idle = asked > 0 && got.wait > 0
+			w.health.turnedAt = time.Now() // before a handler asks
 			w.mu.Unlock()
 			for _, reserved := range got.jobs {
 				w.begin(reserved, sent)
@@ -207,6 +274,7 @@ func (l *looper) rest(got reserved, asked int, sent time.Time) {
 	if got.wait == 0 {
 		l.alarm.Stop()
 		l.w.wakeUp()
+		l.w.needListeners(got.listeners) // a busy worker can relay as well
 		return
 	}
 	wait := got.wait
@@ -232,44 +300,83 @@ func (l *looper) recover(ctx context.Context) error {
 		return err
 	}
 	l.stranded = false
+	var log notes
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	known := map[string]bool{}
-	for jid := range w.running {
-		known[jid] = true
-	}
-	for _, o := range w.outcomes {
-		known[o.jid] = true
-	}
 	for _, jid := range append(held.Jobs, held.Stalled...) {
-		if !known[jid] {
-			w.log.Warn("qless: a job whose reservation was not heard of is given back", "jid", jid)
-			w.outcomes = append(w.outcomes, &outcome{action: actionRelease, jid: jid, queue: "?", args: []string{"0"}})
+		if !w.knows(jid) {
+			log.add(slog.LevelWarn,
+				"qless: a job whose reservation was not heard of is given back", "jid", jid)
+			w.outcomes = append(w.outcomes, &outcome{
+				action: actionRelease, jid: jid, queue: "?", args: []string{"0"},
+				until: time.Now().Add(unknownLock),
+			})
 		}
 	}
+	w.mu.Unlock()
+	w.nudge()
+	w.report(log)
 	return nil
 }
 
-// resolve finds the queues of the patterns anew when it is time.
-func (l *looper) resolve(ctx context.Context) error {
+// knows reports whether a job runs here, or something is to be told of it. The mutex is held.
+func (w *Worker) knows(jid string) bool {
+	if w.running[jid] != nil {
+		return true
+	}
+	for o := range w.held {
+		if o.jid == jid {
+			return true
+		}
+	}
+	return slices.ContainsFunc(w.outcomes, func(o *outcome) bool { return o.jid == jid })
+}
+
+// resolve finds the queues of the patterns anew when it is time. It tells whether it asked the
+// server.
+func (l *looper) resolve(ctx context.Context) (looked bool, err error) {
 	r := &l.reservation
 	if len(r.queues) > 0 && !r.hasPatterns() {
-		return nil
+		return false, nil
 	}
 	if !l.w.queuesAppeared() && time.Since(l.resolvedAt) < l.w.cfg.PollInterval/2 {
-		return nil
+		return false, nil
 	}
 	var known []string
 	if r.hasPatterns() {
-		var err error
+		looked = true
 		if known, err = l.w.client.knownQueues(ctx); err != nil {
 			l.w.queueAppeared() // look again
-			return err
+			return looked, err
 		}
 	}
-	l.resolvedAt = time.Now()
 	r.resolve(known)
+	if err = l.limit(ctx); err != nil {
+		l.w.queueAppeared()
+		return looked, err
+	}
+	l.resolvedAt = time.Now()
 	l.w.setResolved(r.queues)
+	return looked, nil
+}
+
+// limit chooses the queues that are asked when the patterns match more than that may be.
+func (l *looper) limit(ctx context.Context) error {
+	r := &l.reservation
+	matched := len(r.queues)
+	if matched <= maxReserve {
+		l.tooMany = 0
+		return nil
+	}
+	ready, err := l.w.client.readyQueues(ctx, r.queues)
+	if err != nil {
+		return err
+	}
+	r.limit(ready)
+	if l.tooMany == 0 || matched > l.tooMany*3/2 || matched < l.tooMany*2/3 {
+		l.tooMany = matched
+		l.w.log.Warn("qless: the patterns match more queues than a worker asks; "+
+			"those that have jobs are preferred", "queues", matched, "asked", maxReserve)
+	}
 	return nil
 }
 

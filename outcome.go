@@ -69,8 +69,8 @@ func (d *directive) Error() string {
 
 func (d *directive) Unwrap() error { return d.err }
 
-// RetryIn is returned by a handler to retry its job after a time, at the price of a retry.
-// Without any left the job fails. The error says why.
+// RetryIn is returned by a handler to retry its job after a time, at the price of a retry; a
+// negative time is 0. Without any left the job fails. The error says why.
 func RetryIn(delay time.Duration, err error) error {
 	return &directive{action: actionRetry, delay: max(delay, 0), err: err}
 }
@@ -93,10 +93,17 @@ func Next(queue string, options ...CompleteOption) error {
 }
 
 // Snooze is returned by a handler to give its job back for a time. It spends no retry, and
-// the job's data is saved.
+// the job's data is saved. A time of 0 or less is 1 s, as a job that came back at once, for free,
+// would keep its worker busy with nothing.
 func Snooze(delay time.Duration) error {
-	return &directive{action: actionRelease, delay: max(delay, 0)}
+	if delay <= 0 {
+		delay = minSnooze
+	}
+	return &directive{action: actionRelease, delay: delay}
 }
+
+// minSnooze is how long a job is given back whose handler named no time.
+const minSnooze = time.Second
 
 // action is how a worker ends its hold on a job.
 type action string
@@ -110,16 +117,20 @@ const (
 
 // outcome is what became of a job here, to be told to the server.
 type outcome struct {
-	action  action
-	jid     string
-	queue   string
-	since   string // when the job was taken, as the server said; empty when that is not known
-	data    string // empty when it did not change
-	args    []string
-	unknown bool // it was sent before, and no answer came
-	alone   bool // the server refused a call with it: it goes by itself
-	late    bool // the lock has ended: the job is likely to be another worker's
+	action   action
+	jid      string
+	queue    string
+	since    string // when the job was taken, as the server said; empty when that is not known
+	data     string // empty when it did not change
+	args     []string
+	until    time.Time // when the lock ends
+	unknown  bool      // it was sent before, and no answer came
+	alone    bool      // the server refused a call with it: it goes by itself
+	refusals int       // how often the server refused it alone
+	late     bool      // the lock has ended: the job is likely to be another worker's
 }
+
+func (o *outcome) lockEnded() bool { return !time.Now().Before(o.until) }
 
 // appendTo appends the outcome as the script finish takes it.
 func (o *outcome) appendTo(args []any) []any {
@@ -292,6 +303,8 @@ func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
 		switch {
+		case errors.Is(err, ErrMaxRunTime):
+			return job.Klass + ":max-run-time"
 		case errors.Is(err, context.DeadlineExceeded):
 			return job.Klass + ":timeout"
 		case strings.HasPrefix(name, "errors."), strings.HasPrefix(name, "fmt."), name == "qless.directive":

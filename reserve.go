@@ -26,7 +26,7 @@ const (
 	ShuffledRoundRobin
 )
 
-// maxReserve bounds how many jobs one call reserves.
+// maxReserve bounds how many jobs one call reserves, and from how many queues.
 const maxReserve = 1000
 
 // reservation is what the worker asks for: its queues, and what the last call told it.
@@ -69,11 +69,44 @@ func (r *reservation) resolve(known []string) {
 	}
 	r.queues = r.queues[:0]
 	for _, queue := range queues {
-		if !seen[queue] && len(r.queues) < maxReserve {
+		if !seen[queue] {
 			seen[queue] = true
 			r.queues = append(r.queues, queue)
 		}
 	}
+}
+
+// named returns the queues that are named and not matched by a pattern, each once.
+func named(patterns []string) []string {
+	names := slices.DeleteFunc(slices.Clone(patterns), isPattern)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// limit keeps as many queues as one call may ask: those that are named, then those that are known
+// to have jobs, then others. The former two stay in their order, before the others.
+func (r *reservation) limit(ready []string) {
+	rank := map[string]int{}
+	for _, queue := range ready {
+		rank[queue] = 1
+	}
+	for _, queue := range named(r.patterns) {
+		rank[queue] = 2
+	}
+	room := maxReserve
+	kept := map[string]bool{}
+	for _, wanted := range []int{2, 1, 0} {
+		for _, queue := range r.queues {
+			if rank[queue] == wanted && room > 0 {
+				kept[queue] = true
+				room--
+			}
+		}
+	}
+	r.queues = slices.DeleteFunc(r.queues, func(queue string) bool { return !kept[queue] })
+	slices.SortStableFunc(r.queues, func(a, b string) int {
+		return min(rank[b], 1) - min(rank[a], 1)
+	})
 }
 
 // matching returns the names that a pattern matches; * is any text.
@@ -173,6 +206,23 @@ func (c *Client) decodeReservedJob(fields []any) reservedJob {
 	heartbeat := numberOf(fields[10]).duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
+}
+
+// readyQueues returns those of some queues that have jobs which a worker may take, now or later.
+func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
+	var all []string
+	for some := range slices.Chunk(queues, maxReserve) {
+		reply, err := c.run(ctx, "queues.ready", "", anys(nil, some...)...)
+		if err != nil {
+			return nil, err
+		}
+		ready, err := decodeStrings("queues.ready", reply)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ready...)
+	}
+	return all, nil
 }
 
 func stringOf(v any) string {

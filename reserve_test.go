@@ -284,6 +284,42 @@ func TestPatternsOfQueues(t *testing.T) {
 	}
 }
 
+func TestQueuesThatHaveJobsArePreferred(t *testing.T) {
+	var known []string
+	for i := range 1500 {
+		known = append(known, "q"+strconv.Itoa(i))
+	}
+	got := qless.ResolveQueues([]string{"*", "name"}, known, "q700", "q3", "q1400")
+	require.Equal(t, []string{"q3", "q700", "q1400", "name", "q0"}, got[:5], "in their order")
+	require.Len(t, got, 1000)
+	require.Equal(t, "q997", got[999])
+
+	got = qless.ResolveQueues([]string{"*", "name"}, known, known...)
+	require.Len(t, got, 1000)
+	require.Equal(t, "q998", got[998])
+	require.Equal(t, "name", got[999], "what is named is asked in any case")
+}
+
+func TestWhichQueuesAreReady(t *testing.T) {
+	e := newEnv(t)
+	e.put("waiting")
+	e.put("locked")
+	e.pop("locked")
+	e.put("scheduled", qless.Delay(time.Hour))
+	e.put("depends", qless.DependsOn(e.put("other")))
+	_, err := e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))
+	require.NoError(t, err)
+	e.unchanged(func() {
+		reply, err := e.Run(t.Context(), "queues.ready", "",
+			"unknown", "scheduled", "recurring", "depends", "waiting", "locked")
+		require.NoError(t, err)
+		require.Equal(t, []any{"scheduled", "recurring", "waiting", "locked"}, reply)
+		reply, err = e.Run(t.Context(), "queues.ready", "")
+		require.NoError(t, err)
+		require.Empty(t, reply)
+	})
+}
+
 func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 	e := newEnv(t)
 	var known []string

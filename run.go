@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"runtime/debug"
-	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +22,7 @@ type run struct {
 	route    *route
 	started  time.Time
 	cancel   context.CancelCauseFunc
-	ended    atomic.Bool // its handler has ended it
+	hold     hold
 
 	// The worker's mutex guards these.
 	until   time.Time   // when the lock ends, by this process's clock
@@ -71,13 +71,14 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		started:  time.Now(),
 		cancel:   cancel,
 	}
-	job.ended = &r.ended
+	job.hold = &r.hold
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	late := time.Since(sent) >= reserved.heartbeat // the lock may have ended on the way
+	r.locked(sent, reserved.heartbeat)
 	if late || w.state != workerRunning || w.paused {
 		o := r.handBack(0) // it was asked for before
-		o.late = late
+		o.late, o.until = late, r.until
 		w.outcomes = append(w.outcomes, o)
 		cancel(nil)
 		return
@@ -86,8 +87,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		w.drop(old, ErrLockLost) // its lock ended, and this worker took the job again
 	}
 	// What is still to be told of the job is about a lock that has ended.
-	w.outcomes = slices.DeleteFunc(w.outcomes, func(o *outcome) bool { return o.jid == r.jid })
-	r.locked(sent, reserved.heartbeat)
+	w.forget(r.jid)
 	r.expiry = time.AfterFunc(time.Until(r.until), func() { w.expire(r) })
 	w.running[r.jid] = r
 	w.busy++
@@ -117,7 +117,7 @@ func (w *Worker) work(ctx context.Context, r *run) {
 	err := errGoexit
 	defer func() {
 		var o *outcome
-		if !r.ended.Load() {
+		if !r.hold.ended.Load() {
 			o = w.decide(r, err)
 		}
 		w.worked(ctx, r, o)
@@ -129,45 +129,55 @@ var errGoexit = errors.New("the handler ended its goroutine")
 
 // worked notes the outcome of a job; nil when its handler has ended it.
 func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {
+	var log notes
 	w.mu.Lock()
 	r.expiry.Stop()
 	w.busy--
 	if w.running[r.jid] == r {
 		delete(w.running, r.jid)
 		if o != nil {
+			o.until = r.until
 			w.outcomes = append(w.outcomes, o)
 		} else {
 			w.health.ended++
 		}
 	} else if o != nil {
-		w.discard(r, o, context.Cause(ctx))
+		w.discard(r, o, context.Cause(ctx), &log)
 	}
+	w.noteQuiet()
 	w.mu.Unlock()
 	w.nudge()
+	w.report(log)
 }
 
 // discard drops the result of a job whose lock this worker has let go of. The mutex is held.
-func (w *Worker) discard(r *run, o *outcome, reason error) {
-	report := w.log.Warn
+func (w *Worker) discard(r *run, o *outcome, reason error, log *notes) {
+	level := slog.LevelWarn
 	if errors.Is(reason, ErrStopped) {
-		report = w.log.Info // the job was given back: nothing is lost
+		level = slog.LevelInfo // the job was given back: nothing is lost
 	} else {
 		w.health.lost++
 	}
-	report("qless: a job's result was discarded", "jid", r.jid, "klass", r.klass, "result", o.action, "reason", reason)
+	log.add(level, "qless: a job's result was discarded",
+		"jid", r.jid, "klass", r.klass, "result", o.action, "reason", reason)
 	if r.expired && w.running[r.jid] == nil {
-		w.outcomes = append(w.outcomes, r.giveUp())
+		w.outcomes = append(w.outcomes, r.retryLate())
 	}
 }
 
-// giveUp retries a job whose lock has ended: a renewal that was still on its way may have locked it
-// anew, for nobody.
-func (r *run) giveUp() *outcome {
-	return &outcome{
+// retryLate retries a job whose lock has ended: a renewal that was still on its way may have
+// locked it again, for nobody.
+func (r *run) retryLate() *outcome {
+	o := &outcome{
 		action: actionRetry, jid: r.jid, queue: r.queue, since: r.since,
 		args: []string{"0"}, late: true,
 	}
+	o.until = time.Now().Add(unknownLock)
+	return o
 }
+
+// unknownLock is how long a lock is taken to last whose end is not known.
+const unknownLock = time.Minute
 
 // call calls the handler, with the middleware around it; a panic is an error.
 func (w *Worker) call(ctx context.Context, r *run) (err error) {
@@ -179,6 +189,7 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
+		defer func() { err = ranTooLong(ctx, err) }()
 	}
 	defer func() {
 		if value := recover(); value != nil {
@@ -192,6 +203,15 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 	return handler.Work(ctx, r.job)
 }
 
+// ranTooLong makes the error of a handler's context an [ErrMaxRunTime] when that is why the context
+// ended.
+func ranTooLong(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), ErrMaxRunTime) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)
+}
+
 // panicked fails a job for a panic, which is under way.
 func (r *run) panicked(value any) error {
 	return FailWith(r.klass+":panic", &panicError{value: value, stack: debug.Stack()})
@@ -201,22 +221,31 @@ func (r *run) panicked(value any) error {
 // result will be discarded. The mutex is held.
 func (w *Worker) drop(r *run, cause error) {
 	delete(w.running, r.jid)
+	r.hold.lost.Store(true)
 	r.expiry.Stop()
 	r.cancel(cause)
+	w.noteQuiet()
 }
 
 // unknownKlass reports, once a minute, a klass that no handler here takes.
 func (w *Worker) unknownKlass(job *Job) {
+	if w.unknownIsNews(job.Klass) {
+		w.log.Warn("qless: no handler here takes the klass; its jobs are given back",
+			"klass", job.Klass, "queue", job.Queue, "delay", w.cfg.UnknownKlassDelay)
+	}
+}
+
+// unknownIsNews reports whether an unknown klass was not reported for a minute.
+func (w *Worker) unknownIsNews(klass string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	if now.Sub(w.health.unknownAt[job.Klass]) < time.Minute {
-		return
+	if now.Sub(w.health.unknownAt[klass]) < time.Minute {
+		return false
 	}
 	if w.health.unknownAt == nil || len(w.health.unknownAt) > 1000 {
 		w.health.unknownAt = map[string]time.Time{}
 	}
-	w.health.unknownAt[job.Klass] = now
-	w.log.Warn("qless: no handler here takes the klass; its jobs are given back",
-		"klass", job.Klass, "queue", job.Queue, "delay", w.cfg.UnknownKlassDelay)
+	w.health.unknownAt[klass] = now
+	return true
 }

@@ -68,9 +68,9 @@ func scriptOf(name string) *script {
 var repeatable = map[string]bool{
 	"config.get": true, "config.set": true, "config.unset": true, "failed": true, "get": true,
 	"heartbeat": true, "jobs": true, "length": true, "multiget": true, "pause": true, "peek": true,
-	"priority": true, "queue.forget": true, "queues": true, "recur.get": true, "recur.tag": true,
-	"recur.untag": true, "stats": true, "tag": true, "track": true, "unpause": true, "unrecur": true,
-	"worker.deregister": true, "workers": true,
+	"priority": true, "queue.forget": true, "queues": true, "queues.ready": true, "recur.get": true,
+	"recur.tag": true, "recur.untag": true, "stats": true, "tag": true, "track": true,
+	"unpause": true, "unrecur": true, "worker.deregister": true, "workers": true,
 }
 
 // A call is one run of a script: a go-redis command that knows whether it may be repeated.

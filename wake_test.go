@@ -32,17 +32,6 @@ func (e *env) sleeper(name string, queues ...string) *sleeper {
 	return s
 }
 
-// newSleepersEnv is newEnv with somebody who listens to the log, as one of the idle workers
-// does: without any, nobody can be idle.
-func newSleepersEnv(t *testing.T) *env {
-	e := newEnv(t)
-	log := e.rdb.Subscribe(t.Context(), "ql:log")
-	_, err := log.Receive(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = log.Close() })
-	return e
-}
-
 // rest makes the sleeper idle again.
 func (s *sleeper) rest(queues ...string) reservation {
 	s.e.t.Helper()
@@ -141,7 +130,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newSleepersEnv(t)
+			e := newEnv(t)
 			if c.before != nil {
 				c.before(e)
 			}
@@ -156,7 +145,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 }
 
 func TestEachJobWakesTheNextWorker(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	var sleepers []*sleeper
 	for i := range 50 {
 		sleepers = append(sleepers, e.sleeper(fmt.Sprint("w", i), "q"))
@@ -171,7 +160,7 @@ func TestEachJobWakesTheNextWorker(t *testing.T) {
 }
 
 func TestAWakeUpPassesOverWorkersThatAreGone(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	gone, busy, here := e.sleeper("gone", "q"), e.sleeper("busy", "q"), e.sleeper("here", "q")
 	require.NoError(t, gone.pubsub.Close())
 	e.awaitNoSubscribers("gone")
@@ -211,7 +200,7 @@ func TestAWorkerThatTakesAllItWantsWakesAnotherForTheRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range []string{"ordered", "round-robin"} {
-				e := newSleepersEnv(t)
+				e := newEnv(t)
 				fill(e)
 				e.rdb.Del(t.Context(), "ql:x:idle")
 				e.rdb.SAdd(t.Context(), "ql:x:idle", "other")
@@ -230,7 +219,7 @@ func TestAWorkerThatTakesAllItWantsWakesAnotherForTheRest(t *testing.T) {
 
 // A worker may be woken, and then paused or stopped before it asks.
 func TestAWorkerThatIsNotIdleAnyMorePassesItsWakeUpOn(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	one, two := e.sleeper("one", "q"), e.sleeper("two", "q")
 	e.put("q")
 	one.woken("q")
@@ -239,7 +228,7 @@ func TestAWorkerThatIsNotIdleAnyMorePassesItsWakeUpOn(t *testing.T) {
 }
 
 func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	e.put("q", qless.Delay(30*time.Second))
 	one := e.reserve("one", 1, "ordered", "0", "", "q")
 	require.InDelta(t, 30, one.wait, 0.001)
@@ -255,7 +244,7 @@ func TestOneIdleWorkerWaitsForWhatFallsDue(t *testing.T) {
 }
 
 func TestAnotherWorkerWaitsWhenTheFirstLeaves(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	e.put("q", qless.Delay(30*time.Second))
 	require.Equal(t, "q", e.reserve("one", 1, "ordered", "0", "", "q").claim)
 	two := e.sleeper("two", "q")
@@ -265,7 +254,7 @@ func TestAnotherWorkerWaitsWhenTheFirstLeaves(t *testing.T) {
 }
 
 func TestAWorkerWaitsForTheEndOfLocks(t *testing.T) {
-	e := newSleepersEnv(t)
+	e := newEnv(t)
 	e.set(qless.ConfigGracePeriod, 5)
 	e.put("q")
 	e.pop("q")

@@ -23,7 +23,9 @@ type WorkerConfig struct {
 	// Logger is where the worker reports. Defaults to the client's.
 	Logger *slog.Logger
 
-	// MaxRunTime ends a handler's context after a time. Defaults to 0: never.
+	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The job
+	// stays the handler's: it is complete when the handler returns nil nevertheless, and is retried
+	// when it returns an error. Defaults to 0: never.
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, under which it holds its locks. No other live worker may
@@ -37,9 +39,10 @@ type WorkerConfig struct {
 	// that nothing woke it. Defaults to 10 s.
 	PollInterval time.Duration
 
-	// Queues are the queues to take jobs from. One may be a pattern: in "mail-*" the * is any
-	// text, and "!mail-slow" takes away what the others match. Patterns match queues as they
-	// appear, 1000 at the most.
+	// Queues are the queues to take jobs from, at most 1000. One may be a pattern: in "mail-*" the
+	// * is any text, and "!mail-slow" takes away what the others match. Patterns match queues as
+	// they appear. When there are more than 1000, those that have jobs are preferred, as seen at
+	// the last poll.
 	Queues []string
 
 	// Schedules put jobs at their times while the worker runs.
@@ -97,6 +100,10 @@ func (c WorkerConfig) check() error {
 	if c.Order < Ordered || c.Order > ShuffledRoundRobin {
 		return invalid("work", "", "Order %d is unknown", c.Order)
 	}
+	if names := len(named(c.Queues)); names > maxReserve {
+		return invalid("work", "",
+			"WorkerConfig.Queues names %d queues; a worker asks at most %d", names, maxReserve)
+	}
 	return checkNames("work", "queue name", c.Queues)
 }
 
@@ -125,14 +132,17 @@ type Worker struct {
 	running  map[string]*run
 	nextBeat time.Time // when the keeper of locks looks again by itself
 	outcomes []*outcome
+	held     map[*outcome]*time.Timer // outcomes that are held back, and when they are sent again
+	telling  int                      // outcomes that are being sent
 	health   health
 
 	listener listener
 
 	quit    chan struct{} // closed when no more jobs are to be taken
+	quiet   chan struct{} // closed when none runs after that, and all is told
 	abandon chan struct{} // closed when running jobs are to be given back
 	closed  chan struct{} // closed when all has ended
-	once    struct{ quit, abandon sync.Once }
+	once    struct{ quit, quiet, abandon sync.Once }
 }
 
 type workerState int
@@ -161,11 +171,13 @@ func NewWorker(client *Client, config WorkerConfig) *Worker {
 		beat:    make(chan struct{}, 1),
 		hungry:  true,
 		running: map[string]*run{},
+		held:    map[*outcome]*time.Timer{},
 		listener: listener{
 			quiet: map[string]bool{},
 			relay: make(chan struct{}, 1),
 		},
 		quit:    make(chan struct{}),
+		quiet:   make(chan struct{}),
 		abandon: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
@@ -234,16 +246,19 @@ func (w *Worker) Start(ctx context.Context) error {
 
 // Stop takes no new jobs, gives the running ones the ShutdownTimeout to end, and then ends
 // their contexts and gives them back, without spending a retry; the end of the context cuts
-// that time short. It returns when all has ended. A worker that has stopped, or was never
-// started, is left as it is.
+// that time short. It returns when all has ended, or about a second after the last job when the
+// server does not answer: what it was not told by then is left to the ends of the locks, and a
+// call that waits for an answer ends with the connection's read timeout. A worker that has stopped,
+// or was never started, is left as it is.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
 	return w.end(ctx, timer.C)
 }
 
-// Drain takes no new jobs and waits until the running ones have ended, however long they
-// take, or until the context ends: then they are given back, as by [Worker.Stop].
+// Drain takes no new jobs and waits until the running ones have ended and the server was told,
+// however long that takes, or until the context ends: then they are given back, as by
+// [Worker.Stop].
 func (w *Worker) Drain(ctx context.Context) error {
 	return w.end(ctx, nil)
 }
@@ -304,43 +319,96 @@ func (w *Worker) live(ctx context.Context) {
 	case <-w.quit:
 	}
 	w.beginStopping()
-	ended := make(chan struct{})
-	go func() { loop.Wait(); close(ended) }()
+	ended := closedAfter(loop.Wait)
 	select {
 	case <-ended:
+	case <-w.quiet:
 	case <-w.abandon:
 		w.giveBack()
-		select {
-		case <-ended:
-		case <-time.After(departTimeout):
-			cancel() // the server is away: the locks will end by themselves
-			<-ended
-		}
+	}
+	patience := departTimeout
+	if !within(patience, ended) {
+		cancel() // the server is away: the locks will end by themselves
+		patience = 0
 	}
 	deafen()
-	ears.Wait()
-	w.depart(base)
-	cancel()
-	parts.Wait()
-	w.mu.Lock()
-	w.state = workerClosed
-	w.mu.Unlock()
-	close(w.closed)
+	left := closedAfter(func() {
+		ears.Wait()
+		w.depart(base)
+		cancel()
+		parts.Wait()
+	})
+	if !within(patience, left) {
+		cancel()
+		within(cutTimeout, left)
+	}
+	w.close()
+}
+
+// closedAfter returns a channel that is closed when a function has returned.
+func closedAfter(run func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { run(); close(done) }()
+	return done
+}
+
+// within reports whether a channel is closed within a time.
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 func (w *Worker) beginStopping() {
 	w.mu.Lock()
 	w.state = workerStopping
+	w.noteQuiet()
 	w.mu.Unlock()
 	w.nudge()
+}
+
+// noteQuiet notes when a worker that stops waits for nothing any more. The mutex is held.
+func (w *Worker) noteQuiet() {
+	if w.state == workerStopping && w.isQuiet() {
+		w.once.quiet.Do(func() { close(w.quiet) })
+	}
+}
+
+// isQuiet reports whether no job runs and no outcome waits to be told. The mutex is held.
+func (w *Worker) isQuiet() bool {
+	return len(w.running)+len(w.outcomes)+len(w.held)+w.telling == 0
+}
+
+// close notes that the worker has stopped.
+func (w *Worker) close() {
+	w.mu.Lock()
+	w.state = workerClosed
+	untold := len(w.outcomes) + len(w.held) + w.telling
+	for _, again := range w.held {
+		again.Stop()
+	}
+	clear(w.held)
+	w.mu.Unlock()
+	if untold > 0 {
+		w.log.Warn("qless: the worker stopped before the server took all outcomes",
+			"outcomes", untold)
+	}
+	close(w.closed)
 }
 
 // giveBack ends the contexts of the jobs that still run, and gives the jobs back.
 func (w *Worker) giveBack() {
 	w.mu.Lock()
 	for _, r := range w.running {
-		if !r.ended.Load() {
-			w.outcomes = append(w.outcomes, r.handBack(0))
+		if !r.hold.ended.Load() {
+			o := r.handBack(0)
+			o.until = r.until
+			w.outcomes = append(w.outcomes, o)
 		}
 		w.drop(r, ErrStopped)
 	}
@@ -348,8 +416,13 @@ func (w *Worker) giveBack() {
 	w.nudge()
 }
 
-// departTimeout bounds the goodbyes of a worker whose server may be away.
-const departTimeout = 2 * time.Second
+// departTimeout bounds each of the goodbyes of a worker whose server may be away: the last
+// outcomes, and signing off.
+const departTimeout = time.Second
+
+// cutTimeout is how long the parts of a worker may take to end once their context has ended. One
+// that waits for an answer can't be interrupted: go-redis waits until its read timeout.
+const cutTimeout = 100 * time.Millisecond
 
 // depart takes the worker off the server's lists, and lets others look after what it may have
 // been woken for, and listened to.

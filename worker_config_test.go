@@ -1,6 +1,7 @@
 package qless_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,20 @@ func TestAWorkersConfigIsChecked(t *testing.T) {
 			requireCode(t, qless.ErrInvalid, w.Run(t.Context()))
 		})
 	}
+}
+
+func TestAWorkerAsksAThousandNamedQueuesAtMost(t *testing.T) {
+	queues := []string{"q*", "!q1", "name0"}
+	for i := range 1001 {
+		queues = append(queues, fmt.Sprint("name", i))
+	}
+	w := qless.NewWorker(offline(t), qless.WorkerConfig{Queues: queues})
+	err := requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+	require.Equal(t, "WorkerConfig.Queues names 1001 queues; a worker asks at most 1000", err.Message)
+
+	w = qless.NewWorker(offline(t), qless.WorkerConfig{Queues: queues[:len(queues)-1]})
+	require.NoError(t, w.Start(t.Context()))
+	require.NoError(t, w.Stop(t.Context()))
 }
 
 func TestAWorkerLocksUnderItsName(t *testing.T) {

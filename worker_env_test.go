@@ -3,9 +3,11 @@ package qless_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,9 @@ type testWorker struct {
 	rdb *redis.Client
 }
 
+// workersMade counts the workers of all tests: each has a name on the server.
+var workersMade atomic.Int32
+
 // worker makes a worker of the server. Only wake-ups can make it ask again: its poll interval
 // is an hour unless the config says otherwise. It is stopped with the test.
 func (e *env) worker(config qless.WorkerConfig) *testWorker {
@@ -47,7 +52,9 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 // options say otherwise.
 func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.Option) *testWorker {
 	e.t.Helper()
-	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(redistest.Options(addr))}
+	connection := redistest.Options(addr)
+	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
+	w := &testWorker{t: e.t, tap: newTap(e.rdb), log: newJournal(), rdb: redis.NewClient(connection)}
 	w.rdb.AddHook(w.tap)
 	if config.Queues == nil {
 		config.Queues = []string{"q"}
@@ -69,6 +76,7 @@ func (w *testWorker) start() *testWorker {
 	w.t.Helper()
 	require.NoError(w.t, w.Start(context.Background()))
 	w.idle(1)
+	until(w.t, "the worker knows the answer", func() bool { return !w.Stats().LastTurn.IsZero() })
 	return w
 }
 

@@ -11,9 +11,12 @@ func (s *Schedule) Due(last, now time.Time) ([]time.Time, time.Time) { return s.
 // Err returns what is wrong with a schedule.
 func (s *Schedule) Err() error { return s.err }
 
-// ResolveQueues returns what patterns match among the known queues.
-func ResolveQueues(patterns, known []string) []string {
+// ResolveQueues returns what patterns match among the known queues, of which some have jobs.
+func ResolveQueues(patterns, known []string, ready ...string) []string {
 	r := reservation{patterns: patterns}
 	r.resolve(known)
+	if len(r.queues) > maxReserve {
+		r.limit(ready)
+	}
 	return r.queues
 }

@@ -3,6 +3,7 @@ package qless_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -252,7 +253,7 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 	jid := e.put("q", qless.Retries(0))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.Equal(t, told{"retry", "-1"}, w.outcome(jid))
-	require.Equal(t, "K:timeout", e.job(jid).Failure.Group)
+	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
 
 	began := time.Now()
 	jid, err := e.Queue("q").Put(t.Context(), "Own", nil)
@@ -260,6 +261,57 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
 	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+}
+
+func TestAHandlerMayCompleteItsJobAfterItsTime(t *testing.T) {
+	e := newLiveEnv(t)
+	config := qless.WorkerConfig{MaxRunTime: time.Millisecond}
+	job, got := e.works(config, func(ctx context.Context, _ *qless.Job) error {
+		<-ctx.Done()
+		return nil
+	})
+	require.Equal(t, told{"complete", "complete"}, got)
+	require.Equal(t, qless.StateComplete, job.State)
+}
+
+func TestTheErrorOfAContextThatEndedAfterItsTimeSaysSo(t *testing.T) {
+	for name, returned := range map[string]func(ctx context.Context) error{
+		"the error": func(ctx context.Context) error { return ctx.Err() },
+		"wrapped":   func(ctx context.Context) error { return fmt.Errorf("ask: %w", ctx.Err()) },
+		"the cause": context.Cause,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			seen := make(chan error, 2)
+			config := qless.WorkerConfig{
+				MaxRunTime: time.Millisecond,
+				Backoff:    func(_ *qless.Job, _ int, err error) time.Duration { seen <- err; return 0 },
+				FailGroup: func(job *qless.Job, err error) string {
+					seen <- err
+					return qless.DefaultFailGroup(job, err)
+				},
+			}
+			job, _ := e.works(config, func(ctx context.Context, _ *qless.Job) error {
+				<-ctx.Done()
+				return returned(ctx)
+			}, qless.Retries(0))
+			for range 2 {
+				err := soon(t, "the error", seen)
+				require.ErrorIs(t, err, qless.ErrMaxRunTime)
+				require.Equal(t, name != "the cause", errors.Is(err, context.DeadlineExceeded))
+			}
+			require.Equal(t, "K:max-run-time", job.Failure.Group)
+		})
+	}
+}
+
+func TestATimeoutWithinTheTimeIsTheHandlersOwn(t *testing.T) {
+	e := newLiveEnv(t)
+	config := qless.WorkerConfig{MaxRunTime: time.Hour}
+	job, _ := e.works(config, func(context.Context, *qless.Job) error {
+		return context.DeadlineExceeded
+	}, qless.Retries(0))
+	require.Equal(t, "K:timeout", job.Failure.Group)
 }
 
 func TestAKlassMayRunForLongerThanOthers(t *testing.T) {

@@ -279,3 +279,89 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 	require.Equal(t, told{"complete", "complete"}, got)
 	require.Equal(t, `"half done"`, string(job.Data))
 }
+
+// The server knows a lock by its worker's name alone, which is the same in both runs.
+func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 2})
+	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
+	next := make(chan error)
+	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+		runs <- job
+		select {
+		case <-ctx.Done():
+			lost <- context.Cause(ctx)
+			return nil
+		case err := <-next:
+			return err
+		}
+	})
+	w.start()
+	jid := e.put("q")
+	first := soon(t, "the first run", runs)
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.ErrorIs(t, soon(t, "the end of the context", lost), qless.ErrLockLost)
+	soon(t, "the second run", runs)
+
+	require.NoError(t, first.Refresh(t.Context()))
+	for op, act := range map[string]func() error{
+		"complete":  func() error { return first.Complete(t.Context()) },
+		"fail":      func() error { return first.Fail(t.Context(), "g", "m") },
+		"retry":     func() error { return first.Retry(t.Context()) },
+		"heartbeat": func() error { return first.Heartbeat(t.Context()) },
+		"requeue":   func() error { return first.Move(t.Context(), "other") },
+		"timeout":   func() error { return first.Timeout(t.Context()) },
+	} {
+		e.unchanged(func() {
+			err := requireCode(t, qless.ErrLockLost, act())
+			require.Equal(t, op, err.Op)
+			require.Equal(t, jid, err.JID)
+		})
+	}
+	next <- nil
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+}
+
+func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 2})
+	runs, again, ended := make(chan bool, 2), make(chan bool), make(chan error, 1)
+	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+		runs <- true
+		if job.Remaining == 4 {
+			<-again
+			return nil
+		}
+		if err := job.Retry(ctx); err != nil {
+			return err
+		}
+		soon(t, "the second run", runs)
+		ended <- job.Complete(ctx)
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	soon(t, "the first run", runs)
+	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
+	close(again)
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+}
+
+func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	canceled := make(chan error, 1)
+	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+		<-ctx.Done()
+		canceled <- job.Cancel(t.Context())
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
+	w.Pause()
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, soon(t, "the end of the handler", canceled))
+	_, err := e.Job(t.Context(), jid)
+	require.ErrorIs(t, err, qless.ErrNotFound)
+}

@@ -138,6 +138,34 @@ func TestSnoozeSpendsNoRetry(t *testing.T) {
 	require.Nil(t, job.Failure)
 }
 
+// A handler that asks for the time that is left may get a negative one.
+func TestASnoozeOfNoTimeLastsASecond(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	for name, delay := range map[string]time.Duration{"Zero": 0, "Negative": -time.Minute} {
+		w.Handle(name, returns(qless.Snooze(delay)))
+	}
+	w.start()
+	for _, klass := range []string{"Zero", "Negative"} {
+		began := time.Now()
+		jid, err := e.Queue("q").Put(t.Context(), klass, nil, qless.Retries(0))
+		require.NoError(t, err)
+		released := func(c tapped) bool { return c.outcomes()[jid].action == "release" }
+		w.await(t, "the fourth end of "+jid, 4, released)
+		require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
+	}
+}
+
+func TestANegativeRetryInIsAtOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", returns(qless.RetryIn(-time.Hour, errors.New("no luck"))))
+	w.start()
+	jid := e.put("q", qless.Retries(2))
+	w.await(t, "the last run", 1, func(c tapped) bool { return c.outcomes()[jid].answer == "-1" })
+	require.Equal(t, qless.StateFailed, e.job(jid).State)
+}
+
 func TestWrappedDirectivesAreObeyed(t *testing.T) {
 	for action, err := range map[string]error{
 		"complete": qless.Next("b"),

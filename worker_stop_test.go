@@ -245,6 +245,82 @@ func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 }
 
+// The timeout for running jobs is no reason to wait: there are none.
+func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
+	for name, lose := range map[string]func(e *env){
+		"it hangs":   func(e *env) { e.server.Suspend() },
+		"it is gone": func(e *env) { e.server.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond, ShutdownTimeout: time.Hour}).start()
+			lose(e)
+			defer e.server.Resume()
+			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+			soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
+		})
+	}
+}
+
+func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
+	e := newLiveEnv(t)
+	e.server.Suspend()
+	defer e.server.Resume()
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	require.NoError(t, w.Start(t.Context()))
+	require.Contains(t, requireCode(t, qless.ErrUnavailable, w.Healthy()).Message, "has not answered yet")
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	require.NoError(t, soon(t, "the end of Stop", stopped))
+}
+
+// A worker whose reservation was lost has to ask what it locked, which nobody can tell.
+func TestAWorkerThatMayHoldJobsStopsSoonWhenTheServerIsAway(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	w.beforeItHears("j", func() error { e.server.Suspend(); return errOffline })
+	defer e.server.Resume()
+	w.start()
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server does not answer", 1)
+	soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
+}
+
+func TestOutcomesThatCanNotBeToldDoNotHoldUpStopForLong(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	e.server.Suspend()
+	defer e.server.Resume()
+	before := time.Now()
+	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	end <- nil
+	soon(t, "the end of the worker", stopped)
+	require.GreaterOrEqual(t, time.Since(before), 300*time.Millisecond, "the server might have come back")
+	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
+	e.server.Resume()
+	require.NotEqual(t, qless.StateWaiting, e.job(jid).State)
+}
+
+func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	w.HandleFunc("K", nothing)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server refuses an outcome", 1)
+	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	w.refuseWith(nil)
+	soon(t, "the end of the worker", stopped)
+	require.Equal(t, qless.StateComplete, e.job("j").State)
+	require.Equal(t, 1, w.Stats().Completed)
+}
+
 func TestSignalsStopAWorker(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		e := newLiveEnv(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,6 +55,7 @@ type tap struct {
 	calls   []tapped
 	changed chan struct{} // closed at the next call
 	around  map[string]func(send func() error) error
+	refuse  func(script string, args []any) error // an error is the server's answer; nil: none
 
 	offline atomic.Bool // no connection can be opened
 }
@@ -75,6 +77,48 @@ func (p *tap) instead(script string, run func(send func() error) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.around[script] = run
+}
+
+// A serverError is what a server answers.
+type serverError string
+
+func (s serverError) Error() string { return string(s) }
+func (serverError) RedisError()     {}
+
+// refuseWith answers the calls for which a function returns an error by that, and sends the others.
+func (p *tap) refuseWith(refuse func(script string, args []any) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = refuse
+}
+
+// refuseOutcome answers every script that ends the hold on a job by an error.
+func (p *tap) refuseOutcome(jid string, answer error) {
+	p.refuseWith(func(script string, args []any) error {
+		if script == "finish" && slices.Contains(args, any(jid)) {
+			return answer
+		}
+		return nil
+	})
+}
+
+// passing returns the commands that are not refused.
+func (p *tap) passing(cmds []redis.Cmder) []redis.Cmder {
+	p.mu.Lock()
+	refuse := p.refuse
+	p.mu.Unlock()
+	if refuse == nil {
+		return cmds
+	}
+	var rest []redis.Cmder
+	for _, cmd := range cmds {
+		if err := refuse(scriptName(cmd), cmd.Args()); err != nil {
+			cmd.SetErr(err)
+		} else {
+			rest = append(rest, cmd)
+		}
+	}
+	return rest
 }
 
 // await waits for the nth call that matches.
@@ -168,6 +212,9 @@ func (p *tap) DialHook(next redis.DialHook) redis.DialHook {
 func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		return p.pass([]redis.Cmder{cmd}, func() error {
+			if len(p.passing([]redis.Cmder{cmd})) == 0 {
+				return cmd.Err()
+			}
 			err := next(ctx, cmd)
 			cmd.SetErr(err) // the client does so when the hooks are done
 			return err
@@ -177,7 +224,12 @@ func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return p.pass(cmds, func() error { return next(ctx, cmds) })
+		return p.pass(cmds, func() error {
+			if rest := p.passing(cmds); len(rest) > 0 {
+				return next(ctx, rest)
+			}
+			return nil
+		})
 	}
 }
 
@@ -196,11 +248,11 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 	p.mu.Unlock()
 	var err error
 	if around == nil {
-		err = send()
-	} else if err = around(func() error { _ = send(); return nil }); err != nil {
-		for _, cmd := range cmds {
-			cmd.SetErr(err)
+		if err = send(); err != nil && !slices.ContainsFunc(cmds, hasFailed) {
+			setErrors(cmds, err) // nothing was sent; the client does so when the hooks are done
 		}
+	} else if err = around(func() error { _ = send(); return nil }); err != nil {
+		setErrors(cmds, err)
 	} else if err = cmds[0].Err(); len(cmds) > 1 {
 		err = nil
 	}
@@ -208,6 +260,14 @@ func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
 		p.note(cmd, strings.Join(trip, " "))
 	}
 	return err
+}
+
+func hasFailed(cmd redis.Cmder) bool { return cmd.Err() != nil }
+
+func setErrors(cmds []redis.Cmder, err error) {
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
 }
 
 func (p *tap) note(cmd redis.Cmder, trip string) {
@@ -250,6 +310,7 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
 		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers", "worker.deregister",
+		"queues.ready",
 	} {
 		names[qless.ScriptSHA(name)] = name
 		names[qless.ScriptText(name)] = name

@@ -3,6 +3,7 @@ package qless_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,10 +108,14 @@ func (e *env) silentPut(jid string) {
 }
 
 // foreignPut does what the scripts of other clients do: they wake nobody, but tell the log. They
-// tell it before the job is there, which nobody sees in between.
-func (e *env) foreignPut(jid string) {
+// tell it before the job is there, which nobody sees in between. Before that, some connections are
+// closed.
+func (e *env) foreignPut(jid string, kill ...string) {
 	e.t.Helper()
 	_, err := e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
+		for _, id := range kill {
+			pipe.ClientKillByFilter(e.t.Context(), "id", id)
+		}
 		pipe.Publish(e.t.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
 		pipe.Eval(e.t.Context(), silentPut, nil, jid, time.Now().Unix())
 		return nil
@@ -138,20 +143,102 @@ func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("j").action)
 }
 
-func TestOneWorkerHearsOtherClientsForAll(t *testing.T) {
+// relaysAre waits until so many workers relay.
+func (e *env) relaysAre(n int64) {
+	e.t.Helper()
+	until(e.t, fmt.Sprint(n, " workers relay"), func() bool {
+		return e.rdb.PubSubNumSub(e.t.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
+	})
+}
+
+// relayed starts two workers of another queue, which relay, and then a worker of queue q that does
+// not. The queue is known.
+func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
+	e.t.Helper()
+	for i := range relays {
+		relays[i] = e.idleWorker("other")
+		e.relaysAre(int64(i) + 1)
+	}
+	w = e.idleWorker()
+	before := time.Now()
+	require.Equal(e.t, "complete", w.outcome(e.put("q")).action)
+	w.await(e.t, "an idle worker", 1, func(c tapped) bool { return c.idle && c.at.After(before) })
+	e.relaysAre(2)
+	return relays, w
+}
+
+func TestTwoWorkersHearOtherClientsForAll(t *testing.T) {
 	e := newLiveEnv(t)
-	relay := e.idleWorker("other")
-	relay.relays(time.Time{})
-	w := e.idleWorker()
+	relays, w := e.relayed()
 	e.foreignPut("j1")
 	require.Equal(t, "complete", w.outcome("j1").action)
-	require.Equal(t, int64(1), e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
 
-	before := time.Now()
-	relay.stop()
-	w.relays(before)
+	relays[0].stop()
 	e.foreignPut("j2")
-	require.Equal(t, "complete", w.outcome("j2").action)
+	require.Equal(t, "complete", w.outcome("j2").action, "the other one hears it")
+	e.relaysAre(2)
+	relays[1].stop()
+	e.foreignPut("j3")
+	require.Equal(t, "complete", w.outcome("j3").action)
+}
+
+func TestOneRelayMayDie(t *testing.T) {
+	e := newLiveEnv(t)
+	relays, w := e.relayed()
+	e.foreignPut("j1", e.subscriptions(relays[1])...)
+	require.Equal(t, "complete", w.outcome("j1").action)
+}
+
+// What was put while no relay listened wakes a worker when one listens again.
+func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
+	e := newLiveEnv(t)
+	relays, w := e.relayed()
+	e.foreignPut("j", e.subscriptions(relays[:]...)...)
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+// subscriptions returns the ids of the connections by which workers listen.
+func (e *env) subscriptions(workers ...*testWorker) []string {
+	e.t.Helper()
+	clients := e.rdb.Do(e.t.Context(), "client", "list", "type", "pubsub").Val().(string)
+	var ids []string
+	for line := range strings.Lines(clients) {
+		for _, w := range workers {
+			if strings.Contains(line, " name="+w.rdb.Options().ClientName+" ") {
+				id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+				ids = append(ids, id)
+			}
+		}
+	}
+	require.Len(e.t, ids, len(workers))
+	return ids
+}
+
+func TestARelayWakesWorkersWhenItBeginsToListen(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	first := w.await(t, "a wake-up of all", 1, of("wake"))
+	require.Len(t, first.args, 0)
+}
+
+func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 2 {
+		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()
+		e.relaysAre(int64(i) + 1)
+	}
+	others := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	t.Cleanup(func() { _ = others.Close() })
+	more := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	t.Cleanup(func() { _ = more.Close() })
+	for _, pubsub := range []*redis.PubSub{others, more} {
+		_, err := pubsub.Receive(t.Context())
+		require.NoError(t, err)
+	}
+	e.relaysAre(2)
+	require.NoError(t, more.Close())
+	require.NoError(t, others.Close())
+	e.relaysAre(2)
 }
 
 func TestAPutWakesOneOfManyWorkers(t *testing.T) {
@@ -186,7 +273,7 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
 	first, last := w.idle(4), w.idle(8)
 	require.GreaterOrEqual(t, last.at.Sub(first.at), 4*180*time.Millisecond-10*time.Millisecond)
-	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" }))
+	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))
 }
 
 func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
@@ -196,6 +283,30 @@ func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
 	w.start()
 	e.silentPut("j")
 	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+// Queues stay known when their jobs are done.
+func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 2500 {
+		e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+	}
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
+	w.HandleFunc("K", nothing)
+	w.start()
+	for _, queue := range []string{"old2400", "new1", "new2"} {
+		require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+	}
+	require.Len(t, w.Stats().Queues, 1000)
+	require.Equal(t, 1, w.log.count("the patterns match more queues than a worker asks"))
+	require.Equal(t, 1, w.log.count("queues=2500 asked=1000"))
+
+	e.rdb.ZRemRangeByRank(t.Context(), "ql:queues", 0, 1900)
+	left := int(e.rdb.ZCard(t.Context(), "ql:queues").Val())
+	until(t, "all are asked", func() bool { return len(w.Stats().Queues) == left })
+	asked := w.count(of("queues.ready"))
+	w.idle(w.count(func(c tapped) bool { return c.idle }) + 3)
+	require.Equal(t, asked, w.count(of("queues.ready")))
 }
 
 func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {

@@ -6644,6 +6644,20 @@ for i = 1, #all do
   all[i] = counts(all[i])
 end
 return '[' .. table.concat(all, ',') .. ']'
+elseif command == 'queues.ready' then
+local call = redis.call
+local prefix = KEYS[1]
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local ready = {}
+for i = 2, #ARGV do
+  local key = queue_key(ARGV[i], '')
+  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+    ready[#ready + 1] = ARGV[i]
+  end
+end
+return ready
 elseif command == 'recur' then
 local call = redis.call
 local prefix = KEYS[1]

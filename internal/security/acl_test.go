@@ -34,7 +34,8 @@ var (
 		"tag", "track", "workers",
 	}
 	working = []string{
-		"finish", "renew", "reserve", "schedule", "schedule.last", "wake", "worker.deregister", "workers",
+		"finish", "queues.ready", "renew", "reserve", "schedule", "schedule.last", "wake", "worker.deregister",
+		"workers",
 	}
 	// What handlers do with their jobs.
 	handling = []string{
