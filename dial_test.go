@@ -146,7 +146,7 @@ func TestAWorkerLogsNoPassword(t *testing.T) {
 	w := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
 	require.NoError(t, w.Start(t.Context()))
 	log.await(t, "can't listen for events", 1)
-	log.await(t, "the server does not answer", 1)
+	log.await(t, "the server refuses", 1)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, w.Stop(stopped))

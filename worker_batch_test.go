@@ -180,8 +180,9 @@ func TestAJobThatTheServerCanNotReadDoesNotSpoilABatch(t *testing.T) {
 		w.outcome(jid)
 		require.Equal(t, qless.StateComplete, e.job(jid).State)
 	}
+	require.Contains(t, w.outcome("damaged").answer, "WRONGTYPE")
 	require.NoError(t, e.rdb.Del(t.Context(), "ql:j:damaged").Err())
-	require.Contains(t, w.outcome("damaged").answer, "does not exist")
+	until(t, "it is told again, and then known to be gone", func() bool { return w.Stats().Lost == 1 })
 }
 
 func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {

@@ -902,7 +902,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -992,7 +992,7 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_all(groups, some_exist, coming)
+local function read_puts(groups, some_exist, coming)
   local sets, listed, alone = {}, {}, not some_exist
   for g = 1, #groups do
     local group = groups[g]
@@ -1212,7 +1212,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -1321,7 +1321,7 @@ local function put(worker, groups)
   local existing = count_existing(keys)
   local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
   local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_all(groups, some_exist, coming)
+  local sets, alone = read_puts(groups, some_exist, coming)
   if not alone then
     for i = 1, #sets do
       call('zcard', sets[i])
@@ -1666,7 +1666,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -2324,7 +2324,7 @@ end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -2715,7 +2715,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -2918,7 +2918,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3063,7 +3063,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3134,7 +3134,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3202,7 +3202,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3356,7 +3356,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3746,7 +3746,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -5902,7 +5902,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -5992,7 +5992,7 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_all(groups, some_exist, coming)
+local function read_puts(groups, some_exist, coming)
   local sets, listed, alone = {}, {}, not some_exist
   for g = 1, #groups do
     local group = groups[g]
@@ -6212,7 +6212,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -6321,7 +6321,7 @@ local function put(worker, groups)
   local existing = count_existing(keys)
   local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
   local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_all(groups, some_exist, coming)
+  local sets, alone = read_puts(groups, some_exist, coming)
   if not alone then
     for i = 1, #sets do
       call('zcard', sets[i])
@@ -6774,7 +6774,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7142,7 +7142,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7514,7 +7514,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7604,7 +7604,7 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_all(groups, some_exist, coming)
+local function read_puts(groups, some_exist, coming)
   local sets, listed, alone = {}, {}, not some_exist
   for g = 1, #groups do
     local group = groups[g]
@@ -7824,7 +7824,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7933,7 +7933,7 @@ local function put(worker, groups)
   local existing = count_existing(keys)
   local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
   local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_all(groups, some_exist, coming)
+  local sets, alone = read_puts(groups, some_exist, coming)
   if not alone then
     for i = 1, #sets do
       call('zcard', sets[i])
@@ -8599,7 +8599,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -8783,7 +8783,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -9062,7 +9062,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -9152,7 +9152,7 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_all(groups, some_exist, coming)
+local function read_puts(groups, some_exist, coming)
   local sets, listed, alone = {}, {}, not some_exist
   for g = 1, #groups do
     local group = groups[g]
@@ -9372,7 +9372,7 @@ local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -9481,7 +9481,7 @@ local function put(worker, groups)
   local existing = count_existing(keys)
   local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
   local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_all(groups, some_exist, coming)
+  local sets, alone = read_puts(groups, some_exist, coming)
   if not alone then
     for i = 1, #sets do
       call('zcard', sets[i])
@@ -9944,7 +9944,7 @@ local function wake(queue)
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10394,7 +10394,7 @@ end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10478,7 +10478,7 @@ end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10553,7 +10553,7 @@ end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end

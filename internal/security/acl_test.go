@@ -34,8 +34,7 @@ var (
 		"tag", "track", "workers",
 	}
 	working = []string{
-		"finish", "queues.ready", "renew", "reserve", "schedule", "schedule.last", "wake", "worker.deregister",
-		"workers",
+		"depart", "finish", "queues.ready", "renew", "reserve", "schedule", "schedule.last", "wake", "workers",
 	}
 	// What handlers do with their jobs.
 	handling = []string{
@@ -166,7 +165,7 @@ func TestRulesGrantWhatScriptsCall(t *testing.T) {
 		return info != nil && slices.Contains(info.Flags, "write") || name == "publish"
 	}
 	api := slices.DeleteFunc(tour.Scripts(t), func(name string) bool {
-		return slices.Contains(working, name) && name != "workers" && name != "worker.deregister"
+		return slices.Contains(working, name) && name != "workers"
 	})
 	basic := []string{"eval", "evalsha", "ping", "subscribe"}
 	for name, needed := range map[string][]string{

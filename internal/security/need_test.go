@@ -16,7 +16,8 @@ import (
 const root = "../.."
 
 // called finds the commands that a script calls: by call, or by a helper that is given the name.
-var called = regexp.MustCompile(`\b(?:call|pcall|each_slice|each_pair)\('([a-z]+)'(?:, '(numsub)')?`)
+var called = regexp.MustCompile(`\b(?:call|try|run|write_first|each_slice)\((?:(?:call|try|run), )?'([a-z]+)'` +
+	`(?:, '(numsub)')?`)
 
 // commandsOf returns the commands that some scripts may call, as rules name them.
 func commandsOf(t testing.TB, scripts ...string) []string {

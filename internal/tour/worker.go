@@ -65,6 +65,30 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	}
 	require.NoError(t, w.Stop(ctx))
 	require.NotZero(t, w.Stats().Completed)
+	crowd(t, c, other)
+}
+
+// crowd runs a worker of more queues than it can ask at once.
+func crowd(t testing.TB, c, other *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	for i := range 1001 {
+		_, err := other.Queue(fmt.Sprint("crowd-", i)).Put(ctx, "K", nil)
+		require.NoError(t, err)
+	}
+	w := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"crowd-*"}, PollInterval: time.Hour})
+	done := make(chan struct{}, 1001)
+	w.HandleFunc("K", func(context.Context, *qless.Job) error {
+		done <- struct{}{}
+		return nil
+	})
+	require.NoError(t, w.Start(context.Background()))
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "not worked", "%v", w.Healthy())
+	}
+	require.NoError(t, w.Stop(ctx))
 }
 
 // outcome ends a job in the way that its klass says.

@@ -47,7 +47,7 @@ end
 
 -- Reads all that is needed to write the jobs of each queue, and what they may wait for. Returns
 -- the sets that they go into, and whether these are all that the first write depends on.
-local function read_all(groups, some_exist, coming)
+local function read_puts(groups, some_exist, coming)
   local sets, listed, alone = {}, {}, not some_exist
   for g = 1, #groups do
     local group = groups[g]
@@ -235,7 +235,7 @@ local function put(worker, groups)
   local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
   local some_exist = existing > (idle and 1 or 0)
 
-  local sets, alone = read_all(groups, some_exist, coming)
+  local sets, alone = read_puts(groups, some_exist, coming)
   if not alone then
     for i = 1, #sets do
       call('zcard', sets[i])

@@ -15,7 +15,7 @@ local PASSED = 100
 local function wake(queue) -- cold
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
-    local worker = try(i <= PASSED and 'zpopmin' or 'zpopmax', waiting)[1]
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
