@@ -75,6 +75,19 @@ func TestTheNextHolderHasAGracePeriodOfItsOwn(t *testing.T) {
 	require.Equal(t, "j", e.pop("q").JID)
 }
 
+func TestTheNextHolderHasAGracePeriodAfterAChangeOfPriority(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	job := e.pop("q")
+	e.clock.Advance(61 * time.Second)
+	require.Empty(t, e.pops("q", 1), "its worker is warned")
+	require.NoError(t, e.Timeout(t.Context(), "j"))
+	require.NoError(t, job.SetPriority(t.Context(), 5))
+	e.pop("q")
+	e.clock.Advance(61 * time.Second)
+	require.Empty(t, e.pops("q", 1), "the next one is warned, too")
+}
+
 func TestAHeartbeatOfNothingCountsAsNotSet(t *testing.T) {
 	for _, value := range []string{"0", "-5", "soon"} {
 		e := newEnv(t)

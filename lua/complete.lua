@@ -29,7 +29,7 @@ local item = {
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
-  depends = check_dependencies('Complete', names('Complete', 'depends', given.depends), 1),
+  depends = read_dependencies('Complete', given.depends),
 }
 must_publish()
 complete(worker, {item})

@@ -33,7 +33,7 @@ local function read_details(item, first, last) -- cold
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = check_dependencies('Finish', names('Finish', 'depends', given.depends), 1)
+    item.depends = read_dependencies('Finish', given.depends)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''

@@ -48,7 +48,7 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
-local list, text = job_key(jid) .. '-history', entry(now, message, data)
+local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
 call('llen', list) -- fails before anything is written, or not at all
 adopt_history(jid, job[2])
 if type(record(job_key(jid), text)) == 'table' then

@@ -11,7 +11,8 @@
 
 local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
-local queue = call('hget', job_key(jid), 'queue')
+local job = call('hmget', job_key(jid), 'queue', 'state')
+local queue, state = job[1], job[2]
 if not queue then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
@@ -19,4 +20,7 @@ if queue ~= '' then
   call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
 end
 call('hset', job_key(jid), 'priority', priority)
+if state == 'stalled' then
+  call('hdel', job_key(jid), 'grace') -- of the lock that it had: nobody would take it for a timed out job now
+end
 return priority

@@ -19,11 +19,11 @@ local function add_item(queue, item)
   seen[item.jid] = true
   local group = by_queue[queue]
   if not group then
-    group = {queue = queue, items = {}}
+    group = {queue = queue}
     by_queue[queue] = group
     groups[#groups + 1] = group
   end
-  group.items[#group.items + 1] = item
+  group[#group + 1] = item
 end
 
 local at, count = 3, 0

@@ -117,10 +117,10 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -163,15 +163,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -474,7 +474,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 local function next_child(parent, count)
   local taken = 0
@@ -575,14 +575,14 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(job_key(jid), entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, '"timed-out"'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
@@ -644,18 +644,21 @@ local function take_work(run, queue, limit)
   local jids = {}
   for i = 1, #scored, 2 do
     jids[#jids + 1] = scored[i]
+    if scored[i + 1] == 'inf' then
+      try('hdel', job_key(scored[i]), 'grace')
+    end
   end
   return jids
 end
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key, 'grace')
+    local job = read_fields(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -664,9 +667,6 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
       adopt_history(jid, job[12])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      if job[13] then
-        call('hdel', key, 'grace') -- it was about the lock before
-      end
       jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else
@@ -814,6 +814,7 @@ local function names(area, name, text)
   end
   return list
 end
+local function read_dependencies(area, text)
 local function check_dependencies(area, list, first)
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -822,6 +823,8 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
   local given = {}
@@ -842,7 +845,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -854,7 +857,7 @@ local function publish_each_tracked(channel, jids)
 end
 local READY = ' '
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -906,7 +909,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -914,19 +917,6 @@ end
   if delay < 3600 then
     wake(queue)
   end
-end
-local function needed(jid, list, first, coming)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -936,7 +926,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function read_old(item)
+local function prepare(worker, groups)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -956,190 +952,6 @@ local function names_of(text)
   end
   return found
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function read_puts(groups, some_exist, coming)
-  local sets, listed, alone = {}, {}, not some_exist
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group.items do
-      local item = group.items[i]
-      if some_exist and call('exists', item.key) == 1 then
-        read_old(item)
-      end
-      if #item.depends > 0 then
-        local problem
-        item.others, problem = needed(item.jid, item.depends, 1, coming)
-        if problem then
-          reject('Put', problem)
-        end
-        item.waits = item.waits or #item.others > 0
-        alone = false
-      end
-      local part = part_of(item)
-      local set = queue_key(group.queue, part)
-      if not listed[set] then
-        listed[set] = true
-        sets[#sets + 1] = set
-      end
-      item.part = part
-    end
-  end
-  return sets, alone and #sets == 1
-end
-local function link_all(groups)
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-  local added = {}
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      local failed = item.others and link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
-    end
-  end
-end
-local function score_of(item, n)
-  local priority = finite(item.priority, 0)
-  local apart = 0.000001
-  if n > 0 and priority ~= 0 then
-    local _, exponent = math.frexp(priority)
-    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-  end
-  return work_score(now + n * apart, priority)
-end
-local function place_all(group)
-  local work, scheduled, depends, items = {}, {}, {}, group.items
-  for i = 1, #items do
-    local item = items[i]
-    local part = item.part
-    if part == 'work' then
-      local n = #work
-      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
-    elseif part == 'scheduled' then
-      local n = #scheduled
-      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
-    else
-      local n = #depends
-      depends[n + 1], depends[n + 2] = stamp, item.jid
-    end
-  end
-  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
-  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
-  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.part == 'work' and 'waiting' or item.part,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue, items = group.queue, group.items
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local jids, soonest = {}, math.huge
-  for i = 1, #items do
-    local item = items[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function leave_all(groups, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -1150,15 +962,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
 local function move_history(jid, text)
@@ -1216,7 +1028,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -1224,6 +1036,37 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
   end
 end
 local function undepend(jid, other)
@@ -1268,6 +1111,41 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_before(item, coming)
+  if call('exists', item.key) == 1 then
+    read_old(item)
+  end
+  local others, problem = needed(item.jid, item.depends, 1, coming)
+  if problem then
+    reject('Put', problem)
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -1297,40 +1175,127 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
+  local coming, added = {}, {}
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      coming[item.jid] = 'coming'
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      read_before(item, coming)
+      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      local failed = link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
       if item.old then
         leave(item, worker)
       end
     end
   end
 end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  local n, at = #work, now
+  if n > 0 then
+    at = now + n / 2 * apart(finite(item.priority, 0))
+  end
+  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  return 'waiting'
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue = group.queue
+  local quoted = cjson.encode(queue)
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local work, jids, soonest = {}, {}, math.huge
+  for i = 1, #group do
+    local item = group[i]
+    item.state = place(queue, item, work)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
 local function put(worker, groups)
   must_publish()
-  local keys, coming = {}, {}
+  local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
-    local items = groups[g].items
-    for i = 1, #items do
-      local item = items[i]
-      item.key = job_key(item.jid)
-      keys[#keys + 1] = item.key
-      coming[item.jid] = 'coming'
+    local group = groups[g]
+    for i = 1, #group do
+      local item = group[i]
+      local key = job_key(item.jid)
+      item.key, keys[#keys + 1] = key, key
+      if #item.depends > 0 or item.delay > 0 and #group > 1 then
+        plain = false
+      end
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
-  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
-  local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_puts(groups, some_exist, coming)
-  if not alone then
-    for i = 1, #sets do
-      call('zcard', sets[i])
-    end
-    link_all(groups)
-    leave_all(groups, worker)
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    plain = plain and idle and existing == 1
   end
-  for g = 1, #groups do
-    place_all(groups[g])
+  if not plain then
+    prepare(worker, groups)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -1352,16 +1317,17 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     checked = given.checked,
-    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{queue = queue, items = {item}}})
+  put(ARGV[2], {{item, queue = queue}})
   return item.jid
 end
 return put_from_arguments()
@@ -1389,6 +1355,7 @@ local function json(area, name, text)
   end
   return value
 end
+local function read_dependencies(area, text)
 local none = {}
 local function names(area, name, text)
   if not text then
@@ -1422,6 +1389,8 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
   local given = {}
@@ -1486,7 +1455,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -1497,7 +1466,7 @@ local function publish_each_tracked(channel, jids)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -1540,15 +1509,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -1670,7 +1639,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -1832,7 +1801,7 @@ local function keep_delay(key, delay, means_none)
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
-  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
+  record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
     settle(item, 'depends', queue)
@@ -1998,10 +1967,12 @@ local function complete(worker, items)
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done, finished = entry(now, 'done'), {}
+  local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
-    adopt_history(item.jid, item.history)
+    if item.history then
+      adopt_history(item.jid, item.history)
+    end
     if item.grace then
       call('hdel', item.key, 'grace')
     end
@@ -2045,7 +2016,7 @@ local item = {
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
-  depends = check_dependencies('Complete', names('Complete', 'depends', given.depends), 1),
+  depends = read_dependencies('Complete', given.depends),
 }
 must_publish()
 complete(worker, {item})
@@ -2254,7 +2225,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -2265,15 +2236,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -2297,7 +2268,7 @@ local function work_score(at, priority)
 end
 local function know_unlisted(queue)
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
   if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
@@ -2319,7 +2290,7 @@ local function not_owned(jid, owner, state, worker, time, since)
 end
 local function wake(queue)
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
@@ -2328,7 +2299,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2382,7 +2353,7 @@ local function enqueue(item, queue, score)
 end
 local function exhaust(worker, item, queue, group, failure)
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
@@ -2393,7 +2364,7 @@ local function publish_tracked(channel, jid)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -2448,7 +2419,7 @@ local function tally_failure(queue)
   tally(day_of(now), queue, 'failed', 1)
 end
 local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
@@ -2580,7 +2551,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
@@ -2591,7 +2562,7 @@ local function publish_tracked(channel, jid)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -2634,15 +2605,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -2719,7 +2690,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2766,7 +2737,7 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
 end
 local jid = required('Job', 'jid', ARGV[2])
@@ -2833,7 +2804,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
@@ -2922,7 +2893,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3020,13 +2991,6 @@ elseif command == 'config.set' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -3042,7 +3006,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local stamp = ARGV[1]
 local now
@@ -3060,6 +3024,13 @@ else
   end
 end
 local function wake(queue)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
@@ -3067,7 +3038,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3091,13 +3062,6 @@ elseif command == 'config.unset' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -3113,7 +3077,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local stamp = ARGV[1]
 local now
@@ -3131,6 +3095,13 @@ else
   end
 end
 local function wake(queue)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
@@ -3138,7 +3109,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3196,7 +3167,7 @@ else
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local PASSED = 100
 local function wake(queue)
@@ -3206,7 +3177,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3214,7 +3185,7 @@ end
 local function wake_any()
   for _ = 1, PASSED do
     local worker = try('spop', prefix .. 'x:idle')
-    if type(worker) ~= 'string' or publish('x:wake:' .. worker, '') > 0 then
+    if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
       return
     end
   end
@@ -3347,7 +3318,7 @@ local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
@@ -3360,7 +3331,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3566,7 +3537,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -3577,7 +3548,7 @@ local function publish_each_tracked(channel, jids)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -3620,15 +3591,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -3750,7 +3721,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3912,7 +3883,7 @@ local function keep_delay(key, delay, means_none)
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
-  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
+  record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
     settle(item, 'depends', queue)
@@ -4078,10 +4049,12 @@ local function complete(worker, items)
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done, finished = entry(now, 'done'), {}
+  local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
-    adopt_history(item.jid, item.history)
+    if item.history then
+      adopt_history(item.jid, item.history)
+    end
     if item.grace then
       call('hdel', item.key, 'grace')
     end
@@ -4142,6 +4115,9 @@ local function check_dependencies(area, list, first)
   end
   return list
 end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
 local function options(area, first, last)
   local given = {}
   if last < first then
@@ -4163,7 +4139,7 @@ end
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
-    item.depends = check_dependencies('Finish', names('Finish', 'depends', given.depends), 1)
+    item.depends = read_dependencies('Finish', given.depends)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
@@ -4265,7 +4241,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
@@ -4318,7 +4294,7 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -4477,7 +4453,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -4488,15 +4464,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -4693,7 +4669,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -4747,7 +4723,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 local function next_child(parent, count)
   local taken = 0
@@ -4921,7 +4897,7 @@ local function json(area, name, text)
   return value
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -4978,15 +4954,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -5037,7 +5013,7 @@ local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then
   reject('Log', 'Job ' .. jid .. ' does not exist')
 end
-local list, text = job_key(jid) .. '-history', entry(now, message, data)
+local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
 call('llen', list) -- fails before anything is written, or not at all
 adopt_history(jid, job[2])
 if type(record(job_key(jid), text)) == 'table' then
@@ -5095,7 +5071,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -5106,15 +5082,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -5341,7 +5317,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -5352,15 +5328,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -5498,7 +5474,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -5552,7 +5528,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 local function next_child(parent, count)
   local taken = 0
@@ -5696,7 +5672,8 @@ local function number(area, name, text)
 end
 local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
-local queue = call('hget', job_key(jid), 'queue')
+local job = call('hmget', job_key(jid), 'queue', 'state')
+local queue, state = job[1], job[2]
 if not queue then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
@@ -5704,6 +5681,9 @@ if queue ~= '' then
   call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
 end
 call('hset', job_key(jid), 'priority', priority)
+if state == 'stalled' then
+  call('hdel', job_key(jid), 'grace') -- of the lock that it had: nobody would take it for a timed out job now
+end
 return priority
 elseif command == 'put.many' then
 local function reject(area, message)
@@ -5768,6 +5748,7 @@ local function names(area, name, text)
   end
   return list
 end
+local function read_dependencies(area, text)
 local function check_dependencies(area, list, first)
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -5776,6 +5757,8 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
   local given = {}
@@ -5842,7 +5825,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -5854,7 +5837,7 @@ local function publish_each_tracked(channel, jids)
 end
 local READY = ' '
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -5906,7 +5889,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -5914,19 +5897,6 @@ end
   if delay < 3600 then
     wake(queue)
   end
-end
-local function needed(jid, list, first, coming)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -5936,7 +5906,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function read_old(item)
+local function prepare(worker, groups)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -5956,190 +5932,6 @@ local function names_of(text)
   end
   return found
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function read_puts(groups, some_exist, coming)
-  local sets, listed, alone = {}, {}, not some_exist
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group.items do
-      local item = group.items[i]
-      if some_exist and call('exists', item.key) == 1 then
-        read_old(item)
-      end
-      if #item.depends > 0 then
-        local problem
-        item.others, problem = needed(item.jid, item.depends, 1, coming)
-        if problem then
-          reject('Put', problem)
-        end
-        item.waits = item.waits or #item.others > 0
-        alone = false
-      end
-      local part = part_of(item)
-      local set = queue_key(group.queue, part)
-      if not listed[set] then
-        listed[set] = true
-        sets[#sets + 1] = set
-      end
-      item.part = part
-    end
-  end
-  return sets, alone and #sets == 1
-end
-local function link_all(groups)
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-  local added = {}
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      local failed = item.others and link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
-    end
-  end
-end
-local function score_of(item, n)
-  local priority = finite(item.priority, 0)
-  local apart = 0.000001
-  if n > 0 and priority ~= 0 then
-    local _, exponent = math.frexp(priority)
-    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-  end
-  return work_score(now + n * apart, priority)
-end
-local function place_all(group)
-  local work, scheduled, depends, items = {}, {}, {}, group.items
-  for i = 1, #items do
-    local item = items[i]
-    local part = item.part
-    if part == 'work' then
-      local n = #work
-      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
-    elseif part == 'scheduled' then
-      local n = #scheduled
-      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
-    else
-      local n = #depends
-      depends[n + 1], depends[n + 2] = stamp, item.jid
-    end
-  end
-  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
-  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
-  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.part == 'work' and 'waiting' or item.part,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue, items = group.queue, group.items
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local jids, soonest = {}, math.huge
-  for i = 1, #items do
-    local item = items[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function leave_all(groups, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -6150,15 +5942,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
 local function move_history(jid, text)
@@ -6216,7 +6008,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -6224,6 +6016,37 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
   end
 end
 local function undepend(jid, other)
@@ -6268,6 +6091,41 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_before(item, coming)
+  if call('exists', item.key) == 1 then
+    read_old(item)
+  end
+  local others, problem = needed(item.jid, item.depends, 1, coming)
+  if problem then
+    reject('Put', problem)
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -6297,40 +6155,127 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
+  local coming, added = {}, {}
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      coming[item.jid] = 'coming'
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      read_before(item, coming)
+      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      local failed = link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
       if item.old then
         leave(item, worker)
       end
     end
   end
 end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  local n, at = #work, now
+  if n > 0 then
+    at = now + n / 2 * apart(finite(item.priority, 0))
+  end
+  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  return 'waiting'
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue = group.queue
+  local quoted = cjson.encode(queue)
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local work, jids, soonest = {}, {}, math.huge
+  for i = 1, #group do
+    local item = group[i]
+    item.state = place(queue, item, work)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
 local function put(worker, groups)
   must_publish()
-  local keys, coming = {}, {}
+  local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
-    local items = groups[g].items
-    for i = 1, #items do
-      local item = items[i]
-      item.key = job_key(item.jid)
-      keys[#keys + 1] = item.key
-      coming[item.jid] = 'coming'
+    local group = groups[g]
+    for i = 1, #group do
+      local item = group[i]
+      local key = job_key(item.jid)
+      item.key, keys[#keys + 1] = key, key
+      if #item.depends > 0 or item.delay > 0 and #group > 1 then
+        plain = false
+      end
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
-  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
-  local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_puts(groups, some_exist, coming)
-  if not alone then
-    for i = 1, #sets do
-      call('zcard', sets[i])
-    end
-    link_all(groups)
-    leave_all(groups, worker)
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    plain = plain and idle and existing == 1
   end
-  for g = 1, #groups do
-    place_all(groups[g])
+  if not plain then
+    prepare(worker, groups)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -6352,10 +6297,11 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     checked = given.checked,
-    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
 local groups, by_queue, seen = {}, {}, {}
@@ -6366,11 +6312,11 @@ local function add_item(queue, item)
   seen[item.jid] = true
   local group = by_queue[queue]
   if not group then
-    group = {queue = queue, items = {}}
+    group = {queue = queue}
     by_queue[queue] = group
     groups[#groups + 1] = group
   end
-  group.items[#group.items + 1] = item
+  group[#group + 1] = item
 end
 local at, count = 3, 0
 while at <= #ARGV do
@@ -6474,7 +6420,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -6528,7 +6474,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 local function next_child(parent, count)
   local taken = 0
@@ -6755,7 +6701,7 @@ local function options(area, first, last)
   return given
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -6778,7 +6724,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7129,7 +7075,7 @@ local function options(area, first, last)
   return given
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
@@ -7146,7 +7092,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7426,6 +7372,7 @@ local function names(area, name, text)
   end
   return list
 end
+local function read_dependencies(area, text)
 local function check_dependencies(area, list, first)
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -7434,6 +7381,8 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
   local given = {}
@@ -7454,7 +7403,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -7466,7 +7415,7 @@ local function publish_each_tracked(channel, jids)
 end
 local READY = ' '
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -7518,7 +7467,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7526,19 +7475,6 @@ end
   if delay < 3600 then
     wake(queue)
   end
-end
-local function needed(jid, list, first, coming)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -7548,7 +7484,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function read_old(item)
+local function prepare(worker, groups)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -7568,190 +7510,6 @@ local function names_of(text)
   end
   return found
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function read_puts(groups, some_exist, coming)
-  local sets, listed, alone = {}, {}, not some_exist
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group.items do
-      local item = group.items[i]
-      if some_exist and call('exists', item.key) == 1 then
-        read_old(item)
-      end
-      if #item.depends > 0 then
-        local problem
-        item.others, problem = needed(item.jid, item.depends, 1, coming)
-        if problem then
-          reject('Put', problem)
-        end
-        item.waits = item.waits or #item.others > 0
-        alone = false
-      end
-      local part = part_of(item)
-      local set = queue_key(group.queue, part)
-      if not listed[set] then
-        listed[set] = true
-        sets[#sets + 1] = set
-      end
-      item.part = part
-    end
-  end
-  return sets, alone and #sets == 1
-end
-local function link_all(groups)
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-  local added = {}
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      local failed = item.others and link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
-    end
-  end
-end
-local function score_of(item, n)
-  local priority = finite(item.priority, 0)
-  local apart = 0.000001
-  if n > 0 and priority ~= 0 then
-    local _, exponent = math.frexp(priority)
-    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-  end
-  return work_score(now + n * apart, priority)
-end
-local function place_all(group)
-  local work, scheduled, depends, items = {}, {}, {}, group.items
-  for i = 1, #items do
-    local item = items[i]
-    local part = item.part
-    if part == 'work' then
-      local n = #work
-      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
-    elseif part == 'scheduled' then
-      local n = #scheduled
-      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
-    else
-      local n = #depends
-      depends[n + 1], depends[n + 2] = stamp, item.jid
-    end
-  end
-  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
-  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
-  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.part == 'work' and 'waiting' or item.part,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue, items = group.queue, group.items
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local jids, soonest = {}, math.huge
-  for i = 1, #items do
-    local item = items[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function leave_all(groups, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -7762,15 +7520,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
 local function move_history(jid, text)
@@ -7828,7 +7586,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7836,6 +7594,37 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
   end
 end
 local function undepend(jid, other)
@@ -7880,6 +7669,41 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_before(item, coming)
+  if call('exists', item.key) == 1 then
+    read_old(item)
+  end
+  local others, problem = needed(item.jid, item.depends, 1, coming)
+  if problem then
+    reject('Put', problem)
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -7909,40 +7733,127 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
+  local coming, added = {}, {}
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      coming[item.jid] = 'coming'
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      read_before(item, coming)
+      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      local failed = link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
       if item.old then
         leave(item, worker)
       end
     end
   end
 end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  local n, at = #work, now
+  if n > 0 then
+    at = now + n / 2 * apart(finite(item.priority, 0))
+  end
+  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  return 'waiting'
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue = group.queue
+  local quoted = cjson.encode(queue)
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local work, jids, soonest = {}, {}, math.huge
+  for i = 1, #group do
+    local item = group[i]
+    item.state = place(queue, item, work)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
 local function put(worker, groups)
   must_publish()
-  local keys, coming = {}, {}
+  local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
-    local items = groups[g].items
-    for i = 1, #items do
-      local item = items[i]
-      item.key = job_key(item.jid)
-      keys[#keys + 1] = item.key
-      coming[item.jid] = 'coming'
+    local group = groups[g]
+    for i = 1, #group do
+      local item = group[i]
+      local key = job_key(item.jid)
+      item.key, keys[#keys + 1] = key, key
+      if #item.depends > 0 or item.delay > 0 and #group > 1 then
+        plain = false
+      end
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
-  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
-  local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_puts(groups, some_exist, coming)
-  if not alone then
-    for i = 1, #sets do
-      call('zcard', sets[i])
-    end
-    link_all(groups)
-    leave_all(groups, worker)
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    plain = plain and idle and existing == 1
   end
-  for g = 1, #groups do
-    place_all(groups[g])
+  if not plain then
+    prepare(worker, groups)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -7964,16 +7875,17 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     checked = given.checked,
-    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{queue = queue, items = {item}}})
+  put(ARGV[2], {{item, queue = queue}})
   return item.jid
 end
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
@@ -8069,10 +7981,10 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -8115,15 +8027,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -8355,7 +8267,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 local function next_child(parent, count)
   local taken = 0
@@ -8456,14 +8368,14 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(job_key(jid), entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, '"timed-out"'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
@@ -8525,18 +8437,21 @@ local function take_work(run, queue, limit)
   local jids = {}
   for i = 1, #scored, 2 do
     jids[#jids + 1] = scored[i]
+    if scored[i + 1] == 'inf' then
+      try('hdel', job_key(scored[i]), 'grace')
+    end
   end
   return jids
 end
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key, 'grace')
+    local job = read_fields(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -8545,9 +8460,6 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
       adopt_history(jid, job[12])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      if job[13] then
-        call('hdel', key, 'grace') -- it was about the lock before
-      end
       jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else
@@ -8603,7 +8515,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8692,7 +8604,7 @@ local function open(i, wanted)
 end
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12], job[13] = heartbeat, stamp, nil
+    job[11], job[12] = heartbeat, stamp
     return job
   end
 end
@@ -8787,7 +8699,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8974,6 +8886,7 @@ local function names(area, name, text)
   end
   return list
 end
+local function read_dependencies(area, text)
 local function check_dependencies(area, list, first)
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -8982,6 +8895,8 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
   local given = {}
@@ -9002,7 +8917,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function publish_each_tracked(channel, jids)
   local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -9014,7 +8929,7 @@ local function publish_each_tracked(channel, jids)
 end
 local READY = ' '
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -9066,7 +8981,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9074,19 +8989,6 @@ end
   if delay < 3600 then
     wake(queue)
   end
-end
-local function needed(jid, list, first, coming)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -9096,7 +8998,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function read_old(item)
+local function prepare(worker, groups)
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -9116,190 +9024,6 @@ local function names_of(text)
   end
   return found
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function read_puts(groups, some_exist, coming)
-  local sets, listed, alone = {}, {}, not some_exist
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group.items do
-      local item = group.items[i]
-      if some_exist and call('exists', item.key) == 1 then
-        read_old(item)
-      end
-      if #item.depends > 0 then
-        local problem
-        item.others, problem = needed(item.jid, item.depends, 1, coming)
-        if problem then
-          reject('Put', problem)
-        end
-        item.waits = item.waits or #item.others > 0
-        alone = false
-      end
-      local part = part_of(item)
-      local set = queue_key(group.queue, part)
-      if not listed[set] then
-        listed[set] = true
-        sets[#sets + 1] = set
-      end
-      item.part = part
-    end
-  end
-  return sets, alone and #sets == 1
-end
-local function link_all(groups)
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-  local added = {}
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      local failed = item.others and link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
-    end
-  end
-end
-local function score_of(item, n)
-  local priority = finite(item.priority, 0)
-  local apart = 0.000001
-  if n > 0 and priority ~= 0 then
-    local _, exponent = math.frexp(priority)
-    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-  end
-  return work_score(now + n * apart, priority)
-end
-local function place_all(group)
-  local work, scheduled, depends, items = {}, {}, {}, group.items
-  for i = 1, #items do
-    local item = items[i]
-    local part = item.part
-    if part == 'work' then
-      local n = #work
-      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
-    elseif part == 'scheduled' then
-      local n = #scheduled
-      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
-    else
-      local n = #depends
-      depends[n + 1], depends[n + 2] = stamp, item.jid
-    end
-  end
-  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
-  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
-  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.part == 'work' and 'waiting' or item.part,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp)
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue, items = group.queue, group.items
-  local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local jids, soonest = {}, math.huge
-  for i = 1, #items do
-    local item = items[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function leave_all(groups, worker)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
@@ -9310,15 +9034,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
 local function move_history(jid, text)
@@ -9376,7 +9100,7 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9384,6 +9108,37 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function needed(jid, list, first, coming)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = coming[other] or try('hget', job_key(other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = job_key(other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = job_key(jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
   end
 end
 local function undepend(jid, other)
@@ -9428,6 +9183,41 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
+    'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = without_tags(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_before(item, coming)
+  if call('exists', item.key) == 1 then
+    read_old(item)
+  end
+  local others, problem = needed(item.jid, item.depends, 1, coming)
+  if problem then
+    reject('Put', problem)
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -9457,40 +9247,127 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
+  local coming, added = {}, {}
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      coming[item.jid] = 'coming'
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      read_before(item, coming)
+      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      local failed = link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
       if item.old then
         leave(item, worker)
       end
     end
   end
 end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  local n, at = #work, now
+  if n > 0 then
+    at = now + n / 2 * apart(finite(item.priority, 0))
+  end
+  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  return 'waiting'
+end
+local function write_job(queue, item, text)
+  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local stored_tags = '[]'
+  record(key, text)
+  if #tags > 0 then
+    add_tags(item.jid, tags, 1)
+    stored_tags = cjson.encode(tags)
+  end
+  call('hset', key,
+    'jid', item.jid,
+    'klass', item.klass,
+    'data', item.data,
+    'priority', item.priority or '0',
+    'tags', stored_tags,
+    'state', item.state,
+    'worker', '',
+    'expires', '0',
+    'queue', queue,
+    'retries', retries,
+    'remaining', retries,
+    'time', stamp)
+  if item.waits then
+    keep_delay(key, item.delay, item.checked)
+  end
+end
+local function write_all(group, idle)
+  local queue = group.queue
+  local quoted = cjson.encode(queue)
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local work, jids, soonest = {}, {}, math.huge
+  for i = 1, #group do
+    local item = group[i]
+    item.state = place(queue, item, work)
+    jids[i] = item.jid
+    soonest = math.min(soonest, item.delay)
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+  end
+  know_queue(queue)
+  publish_each_tracked('put', jids)
+  if idle then
+    wake_for(queue, soonest)
+  end
+end
 local function put(worker, groups)
   must_publish()
-  local keys, coming = {}, {}
+  local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
-    local items = groups[g].items
-    for i = 1, #items do
-      local item = items[i]
-      item.key = job_key(item.jid)
-      keys[#keys + 1] = item.key
-      coming[item.jid] = 'coming'
+    local group = groups[g]
+    for i = 1, #group do
+      local item = group[i]
+      local key = job_key(item.jid)
+      item.key, keys[#keys + 1] = key, key
+      if #item.depends > 0 or item.delay > 0 and #group > 1 then
+        plain = false
+      end
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
-  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
-  local some_exist = existing > (idle and 1 or 0)
-  local sets, alone = read_puts(groups, some_exist, coming)
-  if not alone then
-    for i = 1, #sets do
-      call('zcard', sets[i])
-    end
-    link_all(groups)
-    leave_all(groups, worker)
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    plain = plain and idle and existing == 1
   end
-  for g = 1, #groups do
-    place_all(groups[g])
+  if not plain then
+    prepare(worker, groups)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -9512,16 +9389,17 @@ local function read_put(at, first, last)
     data = data,
     delay = delay,
     checked = given.checked,
-    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{queue = queue, items = {item}}})
+  put(ARGV[2], {{item, queue = queue}})
   return item.jid
 end
 local id = required('Schedule', 'id', ARGV[2])
@@ -9825,13 +9703,6 @@ elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -9862,7 +9733,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -9870,13 +9741,20 @@ local function lock_lost(jid, worker)
   publish('log', message)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function history_cap(text)
   return finite(text, 100)
 end
@@ -9895,6 +9773,13 @@ local function record(key, text, cap)
   return length
 end
 local function move_history(jid, text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -9913,15 +9798,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -9941,6 +9826,13 @@ local function adopt_history(jid, text)
   end
 end
 local function wake(queue)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
@@ -9948,7 +9840,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9974,7 +9866,7 @@ for jid, job in pairs(running) do
   try('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   adopt_history(jid, job[4])
-  record(job_key(jid), entry(now, 'timed-out'))
+  record(job_key(jid), entry(now, '"timed-out"'))
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
   wake(queue)
@@ -10043,7 +9935,7 @@ local function must_publish()
   end
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local function is_tracked(jid)
   return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
@@ -10063,7 +9955,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -10074,15 +9966,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -10305,7 +10197,7 @@ local function tally(day, queue, field, by)
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -10338,15 +10230,15 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
   local key = job_key(jid) .. '-history'
@@ -10370,7 +10262,7 @@ local function work_score(at, priority)
 end
 local function know_unlisted(queue)
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
   if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
@@ -10389,7 +10281,7 @@ local function uncount_failure(queue, failure)
 end
 local function wake(queue)
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10398,7 +10290,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -10424,7 +10316,7 @@ each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 for _, job in ipairs(jobs) do
   local job_hash = job_key(job.jid)
   adopt_history(job.jid, job[5])
-  record(job_hash, entry(now, 'put', cjson.encode({q = queue})))
+  record(job_hash, entry(now, '"put"', cjson.encode({q = queue})))
   uncount_failure(job[1], list_of(job[4]))
   call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
     'queue', queue, 'remaining', job[3] or 5)
@@ -10473,7 +10365,7 @@ local function finite(text, default)
   return default
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10482,7 +10374,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -10548,7 +10440,7 @@ local function finite(text, default)
   return default
 end
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10557,7 +10449,7 @@ local PASSED = 100
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end

@@ -129,7 +129,7 @@ end
 -- What a job is to a worker: no history and no relations, which are dear and seldom needed.
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12], job[13] = heartbeat, stamp, nil
+    job[11], job[12] = heartbeat, stamp
     return job
   end
 end

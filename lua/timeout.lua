@@ -37,7 +37,7 @@ for jid, job in pairs(running) do
   try('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
   adopt_history(jid, job[4])
-  record(job_key(jid), entry(now, 'timed-out'))
+  record(job_key(jid), entry(now, '"timed-out"'))
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
   wake(queue)

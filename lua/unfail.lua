@@ -40,7 +40,7 @@ each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 for _, job in ipairs(jobs) do
   local job_hash = job_key(job.jid)
   adopt_history(job.jid, job[5])
-  record(job_hash, entry(now, 'put', cjson.encode({q = queue})))
+  record(job_hash, entry(now, '"put"', cjson.encode({q = queue})))
   uncount_failure(job[1], list_of(job[4]))
   call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
     'queue', queue, 'remaining', job[3] or 5)

@@ -83,7 +83,7 @@ local function names(area, name, text)
 end
 
 -- Jids of jobs to wait for, from first on. The lists of a job have names that a job can't have.
-local function check_dependencies(area, list, first)
+local function check_dependencies(area, list, first) -- cold
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
       string.find(list[i], '%-dependencies$') then
@@ -91,6 +91,11 @@ local function check_dependencies(area, list, first)
     end
   end
   return list
+end
+
+-- The same for a JSON array of them.
+local function read_dependencies(area, text) -- cold
+  return check_dependencies(area, names(area, 'depends', text), 1)
 end
 
 -- Options are pairs of arguments, from ARGV[first] to ARGV[last].

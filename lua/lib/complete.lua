@@ -56,7 +56,7 @@ end
 local function advance(item, cap) -- cold
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
-  record(item.key, entry(now, 'put', cjson.encode({q = queue})), cap)
+  record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
     settle(item, 'depends', queue)
@@ -211,10 +211,12 @@ local function complete(worker, items)
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
-  local done, finished = entry(now, 'done'), {}
+  local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
-    adopt_history(item.jid, item.history)
+    if item.history then
+      adopt_history(item.jid, item.history)
+    end
     if item.grace then
       call('hdel', item.key, 'grace')
     end

@@ -25,7 +25,7 @@ local function spawn(queue, parent, child, job, at)
     'spawned_from_jid', parent)
   call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
   add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, 'put', cjson.encode({q = queue})))
+  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
 -- The next number behind count that no job has as the child of a recurring job. The longer that

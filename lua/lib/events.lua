@@ -10,9 +10,9 @@ local function must_publish()
   end
 end
 
--- How many clients heard it.
+-- Returns the server's reply: how many clients heard it.
 local function publish(channel, message)
-  return finite(try('publish', prefix .. channel, message), 0)
+  return try('publish', prefix .. channel, message)
 end
 
 local function is_tracked(jid)

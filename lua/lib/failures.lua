@@ -53,7 +53,7 @@ end
 -- Writes that a job has no retries left; the queue is the one whose retries they were. The job
 -- is in its failure group by then.
 local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, 'failed', cjson.encode({group = group})))
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)

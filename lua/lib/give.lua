@@ -67,7 +67,7 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, 'failed', cjson.encode({worker = worker, group = group})))
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
   tally_failure(item.current)
 end
 

@@ -3,9 +3,9 @@
 -- @include "lib/base.lua"
 -- @include "lib/json.lua"
 
--- An entry's text; details are JSON, or nil when there are none.
+-- An entry's text; what is JSON, and so are the details, nil when there are none.
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. cjson.encode(what)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -44,15 +44,15 @@ end
 -- A stage of the old history tells of several entries at once.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), 'put', cjson.encode({q = string_or_nil(stage.q)})))
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
   if popped then
-    try('rpush', key, entry(popped, 'popped', cjson.encode({worker = string_or_nil(stage.worker)})))
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
   end
   if failed then
-    try('rpush', key, entry(failed, 'failed'))
+    try('rpush', key, entry(failed, '"failed"'))
   end
   if done then
-    try('rpush', key, entry(done, 'done'))
+    try('rpush', key, entry(done, '"done"'))
   end
 end
 

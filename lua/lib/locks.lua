@@ -11,7 +11,7 @@
 -- Warns the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
-  record(job_key(jid), entry(now, 'timed-out'), cap)
+  record(job_key(jid), entry(now, '"timed-out"'), cap)
   call('hset', job_key(jid), 'grace', 1)
   lock_lost(jid, worker)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)

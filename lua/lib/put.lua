@@ -1,6 +1,6 @@
 -- Putting jobs into queues: one, or many at once. What they share is written once.
 --
--- All that can fail is read before the first write. Where jobs go into one set only, and wait for
+-- All that can fail is read before the first write. Where new jobs go into one set, and wait for
 -- nothing, adding them to it is the first write, and needs no look before.
 
 -- @include "lib/clock.lua"
@@ -45,49 +45,16 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- Reads all that is needed to write the jobs of each queue, and what they may wait for. Returns
--- the sets that they go into, and whether these are all that the first write depends on.
-local function read_puts(groups, some_exist, coming)
-  local sets, listed, alone = {}, {}, not some_exist
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group.items do
-      local item = group.items[i]
-      if some_exist and call('exists', item.key) == 1 then
-        read_old(item)
-      end
-      if #item.depends > 0 then
-        local problem
-        item.others, problem = needed(item.jid, item.depends, 1, coming)
-        if problem then
-          reject('Put', problem)
-        end
-        item.waits = item.waits or #item.others > 0
-        alone = false
-      end
-      local part = part_of(item)
-      local set = queue_key(group.queue, part)
-      if not listed[set] then
-        listed[set] = true
-        sets[#sets + 1] = set
-      end
-      item.part = part
-    end
+-- Reads what a job has been until now, and what it is to wait for.
+local function read_before(item, coming)
+  if call('exists', item.key) == 1 then
+    read_old(item)
   end
-  return sets, alone and #sets == 1
-end
-
--- Makes jobs wait for others: all of them, or none.
-local function link_all(groups) -- cold
-  local added = {}
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      local failed = item.others and link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
-    end
+  local others, problem = needed(item.jid, item.depends, 1, coming)
+  if problem then
+    reject('Put', problem)
   end
+  item.others, item.waits = others, item.waits or #others > 0
 end
 
 -- Takes a job that exists out of everything that its old state put it into.
@@ -121,38 +88,64 @@ local function leave(item, worker) -- cold
   end
 end
 
--- The score at which a job waits, n others of the same call being before it. They are popped in
--- their order: a microsecond apart, or as far as a score that is as high as theirs can tell.
-local function score_of(item, n)
-  local priority = finite(item.priority, 0)
-  local apart = 0.000001
-  if n > 0 and priority ~= 0 then
-    local _, exponent = math.frexp(priority)
-    apart = math.max(apart, 2 ^ (exponent - 52) * 10000000000)
-  end
-  return work_score(now + n * apart, priority)
-end
-
--- Adds the jobs of a queue to the sets that they go into.
-local function place_all(group)
-  local work, scheduled, depends, items = {}, {}, {}, group.items
-  for i = 1, #items do
-    local item = items[i]
-    local part = item.part
-    if part == 'work' then
-      local n = #work
-      work[n + 1], work[n + 2] = score_of(item, n / 2), item.jid
-    elseif part == 'scheduled' then
-      local n = #scheduled
-      scheduled[n + 1], scheduled[n + 2] = exact(now + item.delay), item.jid
-    else
-      local n = #depends
-      depends[n + 1], depends[n + 2] = stamp, item.jid
+-- Before jobs are written that exist, wait for others, or go into several sets: reads all that is
+-- needed, takes the jobs out of what they have been in, and ties them to those they wait for.
+local function prepare(worker, groups) -- cold
+  local coming, added = {}, {}
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      coming[item.jid] = 'coming'
     end
   end
-  each_slice(call, 'zadd', queue_key(group.queue, 'work'), work)
-  each_slice(call, 'zadd', queue_key(group.queue, 'scheduled'), scheduled)
-  each_slice(call, 'zadd', queue_key(group.queue, 'depends'), depends)
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      read_before(item, coming)
+      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      local failed = link(item.jid, item.others, added)
+      if failed then
+        call('sadd', failed.key, failed.member) -- the same error, for the caller
+      end
+    end
+  end
+  for _, group in ipairs(groups) do
+    for _, item in ipairs(group) do
+      if item.old then
+        leave(item, worker)
+      end
+    end
+  end
+end
+
+-- How far apart in time the jobs of one call are taken to be, so that they are popped in their order: a
+-- microsecond, or what a score that is as high as theirs can tell.
+local function apart(priority) -- cold
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+
+-- Adds a job to where it goes; to work, scores and jids, if it can be popped at once. Its state
+-- then.
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    return 'scheduled'
+  end
+  local n, at = #work, now
+  if n > 0 then
+    at = now + n / 2 * apart(finite(item.priority, 0))
+  end
+  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  return 'waiting'
 end
 
 -- Writes one job, and text into its history.
@@ -170,7 +163,7 @@ local function write_job(queue, item, text)
     'data', item.data,
     'priority', item.priority or '0',
     'tags', stored_tags,
-    'state', item.part == 'work' and 'waiting' or item.part,
+    'state', item.state,
     'worker', '',
     'expires', '0',
     'queue', queue,
@@ -185,17 +178,22 @@ end
 -- Writes the jobs of a queue, and tells of them. One of the idle workers, if there are any, is
 -- woken.
 local function write_all(group, idle)
-  local queue, items = group.queue, group.items
+  local queue = group.queue
   local quoted = cjson.encode(queue)
-  local text = entry(now, 'put', '{"q":' .. quoted .. '}')
+  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
-  local jids, soonest = {}, math.huge
-  for i = 1, #items do
-    local item = items[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+  local work, jids, soonest = {}, {}, math.huge
+  for i = 1, #group do
+    local item = group[i]
+    item.state = place(queue, item, work)
     jids[i] = item.jid
     soonest = math.min(soonest, item.delay)
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  for i = 1, #group do
+    local item = group[i]
+    write_job(queue, item, text)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -204,47 +202,31 @@ local function write_all(group, idle)
   end
 end
 
--- Leaves what the jobs that exist have been in.
-local function leave_all(groups, worker) -- cold
-  for g = 1, #groups do
-    for _, item in ipairs(groups[g].items) do
-      if item.old then
-        leave(item, worker)
-      end
-    end
-  end
-end
-
--- Puts jobs into queues, {queue, items} each, all or none of them: an item is
--- {jid, klass, data, delay, depends [, priority] [, retries] [, tags]}.
+-- Puts jobs into queues, all or none of them. A group is a list of items, and the queue that they go
+-- into; an item is {jid, klass, data, delay, depends [, priority] [, retries] [, tags]}.
 local function put(worker, groups)
   must_publish()
-  local keys, coming = {}, {}
+  local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
-    local items = groups[g].items
-    for i = 1, #items do
-      local item = items[i]
-      item.key = job_key(item.jid)
-      keys[#keys + 1] = item.key
-      coming[item.jid] = 'coming'
+    local group = groups[g]
+    for i = 1, #group do
+      local item = group[i]
+      local key = job_key(item.jid)
+      item.key, keys[#keys + 1] = key, key
+      if #item.depends > 0 or item.delay > 0 and #group > 1 then
+        plain = false
+      end
     end
   end
   -- One question tells of the jobs and of the idle workers: for most puts there is neither.
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
-  local idle = existing > 0 and call('exists', prefix .. 'x:idle') == 1
-  local some_exist = existing > (idle and 1 or 0)
-
-  local sets, alone = read_puts(groups, some_exist, coming)
-  if not alone then
-    for i = 1, #sets do
-      call('zcard', sets[i])
-    end
-    link_all(groups)
-    leave_all(groups, worker)
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    plain = plain and idle and existing == 1
   end
-  for g = 1, #groups do
-    place_all(groups[g])
+  if not plain then
+    prepare(worker, groups)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -264,16 +246,18 @@ local function read_put(at, first, last)
     json('Put', 'data', data)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
+  -- All that it may come to hold is named at once: a table that grows is expensive.
   return {
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
     checked = given.checked,
-    depends = check_dependencies('Put', names('Put', 'depends', given.depends), 1),
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
 
@@ -281,6 +265,6 @@ end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
   local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{queue = queue, items = {item}}})
+  put(ARGV[2], {{item, queue = queue}})
   return item.jid
 end

@@ -52,12 +52,16 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- Takes up to limit jids out of work, highest score first.
+-- Takes up to limit jids out of work, highest score first. One that was timed out may have a grace
+-- period left, of the lock before.
 local function take_work(run, queue, limit)
   local scored = run('zpopmax', queue_key(queue, 'work'), limit)
   local jids = {}
   for i = 1, #scored, 2 do
     jids[#jids + 1] = scored[i]
+    if scored[i + 1] == 'inf' then
+      try('hdel', job_key(scored[i]), 'grace')
+    end
   end
   return jids
 end
@@ -66,13 +70,13 @@ end
 -- out. Jobs that are gone, or are none, are dropped.
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, 'popped', '{"worker":' .. cjson.encode(worker) .. '}')
+  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
   local jobs, taken, waited, locks = {}, {}, {}, {}
   local n = 0
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key, 'grace')
+    local job = read_fields(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -81,9 +85,6 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
       adopt_history(jid, job[12])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      if job[13] then
-        call('hdel', key, 'grace') -- it was about the lock before
-      end
       jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else

@@ -19,7 +19,7 @@ local function wake(queue) -- cold
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and publish('x:wake:' .. worker, queue) > 0 then
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -82,7 +82,7 @@ end
 local function wake_any()
   for _ = 1, PASSED do
     local worker = try('spop', prefix .. 'x:idle')
-    if type(worker) ~= 'string' or publish('x:wake:' .. worker, '') > 0 then
+    if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
       return
     end
   end
