@@ -146,6 +146,32 @@ func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 	require.Equal(t, 30, e.counts("q").Waiting)
 }
 
+func TestABatchedPutThatTheServerRefusesSpoilsNoOther(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+	const count = 200
+	for i := range count {
+		e.put("p", qless.JID(fmt.Sprint(i)))
+	}
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() {
+			options := []qless.PutOption{qless.JID(fmt.Sprint(i))}
+			if i == 7 {
+				options = append(options, qless.DependsOn("damaged"))
+			}
+			_, err := client.Queue("q").Put(t.Context(), "K", nil, options...)
+			if (err != nil) != (i == 7) {
+				t.Errorf("put of %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, count-1, e.counts("q").Waiting)
+	require.Equal(t, 1, e.counts("p").Waiting, "the job that could not be moved")
+}
+
 func TestABatchedPutEndsWithItsContext(t *testing.T) {
 	e := newEnv(t)
 	client := e.client(e.rdb, qless.WithBatchedPuts())

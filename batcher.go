@@ -72,9 +72,10 @@ func (b *putBatcher) send(ctx context.Context) {
 			puts[i] = w.put
 		}
 		err := b.client.putMany(ctx, puts)
+		refused := errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 		for _, w := range batch {
-			if errors.Is(err, ErrInvalid) {
-				// One of them was refused, so none was put: each goes by itself.
+			if refused {
+				// Perhaps because of one of them, so none was put: each goes by itself.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err

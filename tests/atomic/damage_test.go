@@ -122,17 +122,17 @@ type trial struct {
 }
 
 func TestCommandsAreDoneAsAWholeOrNotAtAll(t *testing.T) {
-	b := newBench(t)
 	for _, line := range commands {
 		t.Run(line, func(t *testing.T) {
-			b.restore(t)
+			t.Parallel()
+			b := newBench(t)
 			scene := b.keys(t)
 			_, err := b.run(t.Context(), line)
 			require.NoError(t, err)
-			whole := b.keys(t)
+			whole, digests := b.keys(t), b.digests(t)
 			require.NotEmpty(t, jidsOf(scene))
 			for _, d := range damages(union(scene, whole)) {
-				b.try(t, line, d, whole)
+				b.try(t, line, d, whole, digests)
 			}
 		})
 	}
@@ -147,8 +147,32 @@ func union(some, more []storedKey) []storedKey {
 	return slices.Concat(some, slices.DeleteFunc(slices.Clone(more), func(k storedKey) bool { return known[k.name] }))
 }
 
-// try runs a command on a damaged scene and checks what it has done.
-func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey) {
+// try runs a command on a damaged scene and checks what it has done. Most trials end as their
+// digests say: before the command as after it when it is refused, else but for the damage like the
+// whole one.
+func (b *bench) try(t *testing.T, line string, d damage, whole []storedKey, digests map[string]string) {
+	t.Helper()
+	b.restore(t)
+	d.do(t, b)
+	before := b.digests(t)
+	reply, err := b.run(t.Context(), line)
+	after := b.digests(t)
+	if err != nil && maps.Equal(before, after) {
+		return
+	}
+	if err == nil && len(refusedBy(line, reply)) == 0 {
+		delete(after, d.key)
+		digests = maps.Clone(digests)
+		delete(digests, d.key)
+		if maps.Equal(after, digests) {
+			return
+		}
+	}
+	b.tryAgain(t, line, d, whole)
+}
+
+// tryAgain is try with a look at all that there is.
+func (b *bench) tryAgain(t *testing.T, line string, d damage, whole []storedKey) {
 	t.Helper()
 	b.restore(t)
 	d.do(t, b)

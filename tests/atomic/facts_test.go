@@ -60,6 +60,26 @@ func (b *bench) keys(t *testing.T) []storedKey {
 	return keys
 }
 
+const digestScript = `
+local all = {}
+for _, key in ipairs(redis.call('keys', '*')) do
+  all[#all + 1] = key
+  all[#all + 1] = redis.sha1hex(redis.call('dump', key))
+end
+return all`
+
+// digests returns a digest of each key. Those of equal keys may differ, by the order of their members.
+func (b *bench) digests(t *testing.T) map[string]string {
+	t.Helper()
+	reply, err := b.rdb.Eval(t.Context(), digestScript, nil).StringSlice()
+	require.NoError(t, err)
+	digests := make(map[string]string, len(reply)/2)
+	for i := 0; i < len(reply); i += 2 {
+		digests[reply[i]] = reply[i+1]
+	}
+	return digests
+}
+
 // facts sorts what keys hold, without the damaged key, by what it is about.
 func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 	all := facts{}

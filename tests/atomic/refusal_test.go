@@ -51,7 +51,7 @@ func TestAUserWithoutChannelsChangesNothingOrAll(t *testing.T) {
 		"resetchannels").Err())
 	options := *b.rdb.Options()
 	options.Username, options.Password = "app", "secret"
-	app := &bench{rdb: redis.NewClient(&options), scripts: b.scripts}
+	app := &bench{rdb: redis.NewClient(&options)}
 	t.Cleanup(func() { _ = app.rdb.Close() })
 	for _, line := range commands {
 		t.Run(line, func(t *testing.T) {

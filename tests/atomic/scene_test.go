@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -21,14 +22,13 @@ const start = 1_700_000_000
 
 // A bench is a server with a scene on it that can be set up again at once.
 type bench struct {
-	rdb     *redis.Client
-	scripts map[string]*redis.Script
-	saved   []any // the keys of the scene, and what they hold
+	rdb   *redis.Client
+	saved []any // the keys of the scene, and what they hold
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{rdb: redistest.Start(t).Client(t), scripts: map[string]*redis.Script{}}
+	b := &bench{rdb: redistest.Start(t).Client(t)}
 	for _, line := range scene {
 		_, err := b.run(t.Context(), line)
 		require.NoError(t, err, line)
@@ -88,23 +88,27 @@ func (b *bench) run(ctx context.Context, line string) (any, error) {
 	for _, word := range words[2:] {
 		args = append(args, word)
 	}
-	reply, err := b.script(words[0]).Run(ctx, b.rdb, []string{"ql:"}, args...).Result()
+	reply, err := script(words[0]).Run(ctx, b.rdb, []string{"ql:"}, args...).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
 	return reply, err
 }
 
+// scripts has the script of each command that was run.
+var scripts sync.Map
+
 // script returns the script of a command.
-func (b *bench) script(command string) *redis.Script {
-	if b.scripts[command] == nil {
-		text, err := luasrc.Flatten(os.DirFS("../../lua"), command)
-		if err != nil {
-			panic(err)
-		}
-		b.scripts[command] = redis.NewScript(text)
+func script(command string) *redis.Script {
+	if known, ok := scripts.Load(command); ok {
+		return known.(*redis.Script)
 	}
-	return b.scripts[command]
+	text, err := luasrc.Flatten(os.DirFS("../../lua"), command)
+	if err != nil {
+		panic(err)
+	}
+	known, _ := scripts.LoadOrStore(command, redis.NewScript(text))
+	return known.(*redis.Script)
 }
 
 const saveScript = `
