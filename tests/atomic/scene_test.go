@@ -22,13 +22,15 @@ const start = 1_700_000_000
 
 // A bench is a server with a scene on it that can be set up again at once.
 type bench struct {
-	rdb   *redis.Client
-	saved []any // the keys of the scene, and what they hold
+	server *redistest.Server
+	rdb    *redis.Client
+	saved  []any // the keys of the scene, and what they hold
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{rdb: redistest.Start(t).Client(t)}
+	server := redistest.Start(t)
+	b := &bench{server: server, rdb: server.Client(t)}
 	for _, line := range scene {
 		_, err := b.run(t.Context(), line)
 		require.NoError(t, err, line)
