@@ -35,8 +35,9 @@ type WorkerConfig struct {
 	// Order says in which order queues are asked. Defaults to [Ordered].
 	Order Order
 
-	// PollInterval is how long an idle worker waits at the most before it asks again, in case
-	// that nothing woke it. Defaults to 10 s.
+	// PollInterval is how long an idle worker waits at most before it asks for jobs again, if
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
+	// as a job with a longer delay wakes nobody. Defaults to 10 s.
 	PollInterval time.Duration
 
 	// Queues are the queues to take jobs from, at most 1000. One may be a pattern: in "mail-*" the

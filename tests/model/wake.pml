@@ -109,6 +109,8 @@ bit reserves[3]; /* the reply of its reserve is on its way */
 bit resting[3];  /* the last reply said that it is idle */
 byte claim[3];   /* the queue for which it waits by the last reply, + 1 */
 byte before[3];  /* the same by the reply before that */
+bit rested[3];   /* resting by the reply before that */
+bit unsure[3];   /* a reply was lost by which it is idle, and it does not know */
 byte alarm[3];   /* when its timer goes off, 0 for never */
 byte running[6]; /* its jobs: worker * 2 + queue */
 bit halted[3];   /* paused by its program */
@@ -146,13 +148,13 @@ byte asked;
 	((set) & 8 -> 3 : ((set) & 16 -> 4 : 0))))
 #define COMING(q) (paused[q] -> 0 : FIRST(due[q]))
 
-/* Another worker waits for what falls due next in a queue. */
-#define OTHER_WAITS(w, q) (claimed[q] > 0 && claimed[q] <= COMING(q) && holder[q] != w && \
-	TRUSTED(q))
-#ifdef TRUST_IDLE_ONLY /* a change that the protocol does not need otherwise */
-#define TRUSTED(q) (idle[holder[q]])
-#else
+/* An idle worker waits for what falls due next in a queue. */
+#define IS_CLAIMED(q) (claimed[q] > 0 && claimed[q] <= FIRST(due[q]) && TRUSTED(q))
+#define OTHER_WAITS(w, q) (holder[q] != w && IS_CLAIMED(q))
+#ifdef FAULT_TRUST_BUSY
 #define TRUSTED(q) 1
+#else
+#define TRUSTED(q) (idle[holder[q]])
 #endif
 
 #define IS_IDLE_OF(w, set) (idle[w] && (asks[w] & (set)))
@@ -191,9 +193,15 @@ inline wake_after_put(q) {
 }
 
 /* reserve: deletes a claim, unless another worker has claimed something sooner since. */
+#ifdef KEEPS_CLAIMS
+#define DELETES_CLAIMS 0 /* nothing depends on it: only claims of idle workers count */
+#else
+#define DELETES_CLAIMS 1
+#endif
+#define HOLDS(w, q) (holder[q] == w && claimed[q] > 0)
 inline give_up_claim(w, q) {
 	if
-	:: holder[q] == w && claimed[q] > 0 -> claimed[q] = 0; holder[q] = 0
+	:: HOLDS(w, q) && DELETES_CLAIMS -> claimed[q] = 0; holder[q] = 0
 	:: else
 	fi
 }
@@ -213,8 +221,15 @@ inline give_up_claim(w, q) {
 #define IS_MORE(w, q) HAS_MORE(q)
 #endif
 
-/* reserve, when no room is left: another worker gets what this one leaves. */
+#ifdef FAULT_PAUSED_KEEPS
+#define PASSES_ON(w) WORKS(w)
+#else
+#define PASSES_ON(w) 1
+#endif
+
+/* reserve, when no room is left: other workers get what this one leaves. */
 inline become_busy(w) {
+	idle[w] = 0;
 	if
 	:: claim[w] > 0 -> give_up_claim(w, claim[w] - 1)
 	:: else
@@ -226,14 +241,15 @@ inline become_busy(w) {
 
 inline pass_on(w, q) {
 	if
-	:: ASKS(w, q) && (IS_MORE(w, q) || IS_LEFT(w, q)) -> wake(q)
+	:: PASSES_ON(w) && ASKS(w, q) && (IS_MORE(w, q) || IS_LEFT(w, q)) -> wake(q)
 	:: else
 	fi
 }
 
 #define MAY_CLAIM(w, q) (ASKS(w, q) && UNCLAIMED(w, q))
 
-/* reserve, when room is left. */
+/* reserve, when room is left. A worker that nobody woke is in x:idle all the time, so it may be
+ * the one that is woken for the claim that it gives up. */
 inline become_idle(w) {
 	new = 0;
 	if
@@ -246,14 +262,11 @@ inline become_idle(w) {
 	:: new > 0 -> alarm[w] = COMING(new - 1)
 	:: else
 	fi;
-#ifndef FAULT_CLAIM_KEPT
+#ifndef KEEPS_CLAIMS
 	if
-	:: claim[w] > 0 && claim[w] != new ->
+	:: claim[w] > 0 && claim[w] != new && HOLDS(w, claim[w] - 1) ->
 		give_up_claim(w, claim[w] - 1);
-		if
-		:: UNCLAIMED(w, claim[w] - 1) -> wake(claim[w] - 1)
-		:: else
-		fi
+		wake(claim[w] - 1)
 	:: else
 	fi;
 #endif
@@ -287,10 +300,12 @@ inline take(w, q) {
 	fi
 }
 
-/* The reply of reserve says how many listen to the log. */
+#define ANY_IDLE (idle[0] || idle[1] || idle[2])
+
+/* The reply of reserve says how many listen to the log, if there are idle workers. */
 inline join_relays(w) {
 	if
-	:: RELAYS && WORKS(w) && relays[w] == NO && link[w] == UP && LISTENING < LISTENERS ->
+	:: RELAYS && ANY_IDLE && WORKS(w) && relays[w] == NO && link[w] == UP && LISTENING < LISTENERS ->
 		relays[w] = SUBSCRIBING
 	:: else
 	fi
@@ -301,9 +316,9 @@ inline reserve(w) {
 	asked++;
 	assert(asked <= RESERVES); /* workers don't wake each other for ever */
 #endif
-	idle[w] = 0; reserves[w] = 1;
+	reserves[w] = 1; unsure[w] = 0;
 	if
-	:: losses > 0 -> before[w] = claim[w]
+	:: losses > 0 -> before[w] = claim[w]; rested[w] = resting[w]
 	:: else
 	fi;
 	do
@@ -312,7 +327,7 @@ inline reserve(w) {
 	:: !CAN_TAKE(w, 0) && !CAN_TAKE(w, 1) -> break
 	od;
 	if
-	:: WORKS(w) && HAS_ROOM(w) -> become_idle(w); woken[w] = 0
+	:: WORKS(w) && HAS_ROOM(w) -> woken[w] = 0; become_idle(w)
 	:: else -> become_busy(w); woken[w] = WORKS(w) /* it reserves again when it has room */
 	fi;
 #ifdef FAULT_BUSY_JOINS_NOT
@@ -325,16 +340,21 @@ inline reserve(w) {
 #endif
 }
 
-/* An exception: the worker finds the jobs of a lost reply and releases them, but does not know
- * what it claims, and never gives that up. */
-#if defined(EXCEPTION_LOST_REPLY) || defined(TRUST_IDLE_ONLY)
-#define CLAIM_IS_NEW(w) 0
+/* An exception: a worker that does not know that it is idle does not leave x:idle when it is
+ * paused or stopped. */
+#ifdef EXCEPTION_LOST_PAUSED
+#define MAY_LOSE_REPLY(w) 1
+#define MAY_BE_HALTED(w) 1
 #else
-#define CLAIM_IS_NEW(w) (claim[w] != before[w])
+#define MAY_LOSE_REPLY(w) (WORKS(w) || !resting[w] || rested[w])
+#define MAY_BE_HALTED(w) (!unsure[w])
 #endif
 
+/* The worker finds the jobs of a lost reply and releases them. It does not know what it claims,
+ * and takes itself for idle or not as before. */
 inline lose_reply(w) {
 	losses--; reserves[w] = 0; claim[w] = before[w]; before[w] = 0; alarm[w] = 0; woken[w] = 1;
+	unsure[w] = resting[w] && !rested[w]; resting[w] = rested[w]; rested[w] = 0;
 	lose_jobs(w, 0);
 	lose_jobs(w, 1)
 }
@@ -360,7 +380,7 @@ inline resync(w) {
 #ifdef FAULT_RESYNC_READY_ONLY
 #define HAS_JOBS(q) (ready[q] + orphans[q] > 0)
 #else
-#define HAS_JOBS(q) (ready[q] + orphans[q] > 0 || due[q] > 0)
+#define HAS_JOBS(q) (ready[q] + orphans[q] > 0 || (due[q] > 0 && !IS_CLAIMED(q)))
 #endif
 
 inline resync_queue(q) {
@@ -436,8 +456,8 @@ end:
 	do
 	/* It reserves; a paused or stopping one asks for no job, and is no longer idle. */
 	:: atomic { alive[w] && !reserves[w] && (WANTS_JOBS(w) || WANTS_TO_LEAVE(w)) -> reserve(w) }
-	:: atomic { reserves[w] -> reserves[w] = 0; before[w] = 0 }
-	:: atomic { reserves[w] && losses > 0 && !CLAIM_IS_NEW(w) -> lose_reply(w) }
+	:: atomic { reserves[w] -> reserves[w] = 0; before[w] = 0; rested[w] = 0 }
+	:: atomic { reserves[w] && losses > 0 && MAY_LOSE_REPLY(w) -> lose_reply(w) }
 
 	/* It finishes a job, or releases it. */
 	:: atomic { alive[w] && !reserves[w] && BUSY(w) > 0 -> pick_running(w); finish(w, q); q = 0 }
@@ -675,7 +695,7 @@ end:
 
 	:: atomic { wpauses > 0 -> pick_worker();
 		if
-		:: WORKS(w) -> wpauses--; halted[w] = 1
+		:: WORKS(w) && MAY_BE_HALTED(w) -> wpauses--; halted[w] = 1
 		:: else
 		fi; w = 0 }
 	:: atomic { halted[0] || halted[1] || halted[2] ->
@@ -687,7 +707,7 @@ end:
 		halted[w] = 0; woken[w] = alive[w]; w = 0 }
 	:: atomic { stops > 0 -> pick_worker();
 		if
-		:: alive[w] && !stopping[w] -> stops--; stopping[w] = 1
+		:: alive[w] && !stopping[w] && MAY_BE_HALTED(w) -> stops--; stopping[w] = 1
 		:: else
 		fi; w = 0 }
 	:: atomic { blips > 0 -> pick_worker();
