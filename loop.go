@@ -260,6 +260,7 @@ func (l *looper) take(reply any, err error, sent time.Time, asked int) error {
 	l.stranded = !w.named
 	w.mu.Lock()
 	w.hungry = true
+	w.idle = w.idle || asked > 0 // perhaps: if it is to take no more jobs, it has to say so
 	w.mu.Unlock()
 	return wrap("reserve", "", err)
 }

@@ -2,8 +2,10 @@ package qless_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -91,4 +93,40 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		require.Equal(t, told{"complete", "complete"}, w.ends("j"))
 		require.Equal(t, history, whats(e.job("j").History))
 	}
+}
+
+// pauser pauses a worker when a reserve has lost its answer.
+type pauser struct {
+	worker *qless.Worker
+	once   sync.Once
+}
+
+func (*pauser) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, calls []redis.Cmder) error {
+		err := next(ctx, calls)
+		if err != nil && calls[len(calls)-1].Args()[1] == qless.ScriptSHA("reserve") &&
+			!redis.HasErrorPrefix(err, "NOSCRIPT") {
+			p.once.Do(p.worker.Pause)
+		}
+		return err
+	}
+}
+
+// The server counts a worker among the idle ones, and the worker does not know: it never heard the
+// answer. When it is paused, it leaves them all the same.
+func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := redistest.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	w.HandleFunc("K", func(context.Context, *qless.Job) error { return nil })
+	pause := &pauser{worker: w.Worker}
+	w.rdb.AddHook(pause)
+	proxy.CutAfterRequest(qless.ScriptSHA("reserve"))
+	require.NoError(t, w.Start(context.Background()))
+	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
+	until(t, "it is paused", func() bool { return w.Stats().Paused })
+	until(t, "it is not idle", func() bool { return !isIdle() })
 }

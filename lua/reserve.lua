@@ -274,7 +274,11 @@ local function wait_for(queue)
   local gone = try('zrangebyscore', waiting, '-inf', exact(now - 86400), 'LIMIT', 0, 100)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
-    try('srem', idle, unpack(gone))
+  end
+  for i = 1, #gone do
+    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
+      try('srem', idle, gone[i]) -- else it asks other queues
+    end
   end
 end
 

@@ -110,7 +110,6 @@ bit resting[3];  /* the last reply said that it is idle */
 byte claim[3];   /* the queue for which it waits by the last reply, + 1 */
 byte before[3];  /* the same by the reply before that */
 bit rested[3];   /* resting by the reply before that */
-bit unsure[3];   /* a reply was lost by which it is idle, and it does not know */
 byte alarm[3];   /* when its timer goes off, 0 for never */
 byte running[6]; /* its jobs: worker * 2 + queue */
 bit halted[3];   /* paused by its program */
@@ -316,7 +315,7 @@ inline reserve(w) {
 	asked++;
 	assert(asked <= RESERVES); /* workers don't wake each other for ever */
 #endif
-	reserves[w] = 1; unsure[w] = 0;
+	reserves[w] = 1;
 	if
 	:: losses > 0 -> before[w] = claim[w]; rested[w] = resting[w]
 	:: else
@@ -340,21 +339,16 @@ inline reserve(w) {
 #endif
 }
 
-/* An exception: a worker that does not know that it is idle does not leave x:idle when it is
- * paused or stopped. */
-#ifdef EXCEPTION_LOST_PAUSED
-#define MAY_LOSE_REPLY(w) 1
-#define MAY_BE_HALTED(w) 1
-#else
-#define MAY_LOSE_REPLY(w) (WORKS(w) || !resting[w] || rested[w])
-#define MAY_BE_HALTED(w) (!unsure[w])
-#endif
-
 /* The worker finds the jobs of a lost reply and releases them. It does not know what it claims,
- * and takes itself for idle or not as before. */
+ * and takes itself for idle: it may be. */
 inline lose_reply(w) {
 	losses--; reserves[w] = 0; claim[w] = before[w]; before[w] = 0; alarm[w] = 0; woken[w] = 1;
-	unsure[w] = resting[w] && !rested[w]; resting[w] = rested[w]; rested[w] = 0;
+#ifdef FAULT_LOST_PAUSED
+	resting[w] = rested[w];
+#else
+	resting[w] = resting[w] || rested[w];
+#endif
+	rested[w] = 0;
 	lose_jobs(w, 0);
 	lose_jobs(w, 1)
 }
@@ -457,7 +451,7 @@ end:
 	/* It reserves; a paused or stopping one asks for no job, and is no longer idle. */
 	:: atomic { alive[w] && !reserves[w] && (WANTS_JOBS(w) || WANTS_TO_LEAVE(w)) -> reserve(w) }
 	:: atomic { reserves[w] -> reserves[w] = 0; before[w] = 0; rested[w] = 0 }
-	:: atomic { reserves[w] && losses > 0 && MAY_LOSE_REPLY(w) -> lose_reply(w) }
+	:: atomic { reserves[w] && losses > 0 -> lose_reply(w) }
 
 	/* It finishes a job, or releases it. */
 	:: atomic { alive[w] && !reserves[w] && BUSY(w) > 0 -> pick_running(w); finish(w, q); q = 0 }
@@ -695,7 +689,7 @@ end:
 
 	:: atomic { wpauses > 0 -> pick_worker();
 		if
-		:: WORKS(w) && MAY_BE_HALTED(w) -> wpauses--; halted[w] = 1
+		:: WORKS(w) -> wpauses--; halted[w] = 1
 		:: else
 		fi; w = 0 }
 	:: atomic { halted[0] || halted[1] || halted[2] ->
@@ -707,7 +701,7 @@ end:
 		halted[w] = 0; woken[w] = alive[w]; w = 0 }
 	:: atomic { stops > 0 -> pick_worker();
 		if
-		:: alive[w] && !stopping[w] && MAY_BE_HALTED(w) -> stops--; stopping[w] = 1
+		:: alive[w] && !stopping[w] -> stops--; stopping[w] = 1
 		:: else
 		fi; w = 0 }
 	:: atomic { blips > 0 -> pick_worker();
