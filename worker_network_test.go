@@ -128,5 +128,8 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 	require.NoError(t, w.Start(context.Background()))
 	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
 	until(t, "it is paused", func() bool { return w.Stats().Paused })
+	until(t, "the server has run the reserve", func() bool {
+		return e.rdb.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
+	})
 	until(t, "it is not idle", func() bool { return !isIdle() })
 }
