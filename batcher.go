@@ -73,7 +73,7 @@ func (b *putBatcher) send(ctx context.Context) {
 		}
 		err := b.client.putMany(ctx, puts)
 		for _, w := range batch {
-			if errors.Is(err, ErrInvalid) {
+			if isAboutOne(err) {
 				// One of them was refused, so none was put: each goes by itself.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
@@ -81,6 +81,12 @@ func (b *putBatcher) send(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// isAboutOne reports whether a batch was refused for what one of its puts says, or for a key that
+// is damaged.
+func isAboutOne(err error) bool {
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
 // take returns what one script can put: a jid that comes a second time waits for the next.
