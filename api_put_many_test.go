@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -146,30 +147,35 @@ func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 	require.Equal(t, 30, e.counts("q").Waiting)
 }
 
-func TestABatchedPutThatTheServerRefusesSpoilsNoOther(t *testing.T) {
-	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithBatchedPuts())
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
-	const count = 200
-	for i := range count {
-		e.put("p", qless.JID(fmt.Sprint(i)))
-	}
-	var all sync.WaitGroup
-	for i := range count {
-		all.Go(func() {
-			options := []qless.PutOption{qless.JID(fmt.Sprint(i))}
-			if i == 7 {
-				options = append(options, qless.DependsOn("damaged"))
+func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
+	for what, put := range map[string]func(*qless.Queue) (string, error){
+		"a dependency that is damaged": func(q *qless.Queue) (string, error) {
+			return q.Put(t.Context(), "K", nil, qless.DependsOn("damaged"))
+		},
+		"a job that is damaged": func(q *qless.Queue) (string, error) {
+			return q.Put(t.Context(), "K", nil, qless.JID("damaged"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+			q := e.client(e.rdb, qless.WithBatchedPuts()).Queue("q")
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() {
+					if i == 100 {
+						if _, err := put(q); !errors.Is(err, qless.ErrServer) {
+							t.Errorf("the put of what is damaged: %v", err)
+						}
+					} else if _, err := q.Put(t.Context(), "K", nil); err != nil {
+						t.Errorf("put of %d: %v", i, err)
+					}
+				})
 			}
-			_, err := client.Queue("q").Put(t.Context(), "K", nil, options...)
-			if (err != nil) != (i == 7) {
-				t.Errorf("put of %d: %v", i, err)
-			}
+			all.Wait()
+			require.Equal(t, 199, e.counts("q").Waiting)
 		})
 	}
-	all.Wait()
-	require.Equal(t, count-1, e.counts("q").Waiting)
-	require.Equal(t, 1, e.counts("p").Waiting, "the job that could not be moved")
 }
 
 func TestABatchedPutEndsWithItsContext(t *testing.T) {

@@ -72,16 +72,21 @@ func (b *putBatcher) send(ctx context.Context) {
 			puts[i] = w.put
 		}
 		err := b.client.putMany(ctx, puts)
-		refused := errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 		for _, w := range batch {
-			if refused {
-				// Perhaps because of one of them, so none was put: each goes by itself.
+			if isAboutOne(err) {
+				// One of them was refused, so none was put: each goes by itself.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err
 			}
 		}
 	}
+}
+
+// isAboutOne reports whether a batch was refused for what one of its puts says, or for a key that
+// is damaged.
+func isAboutOne(err error) bool {
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
 // take returns what one script can put: a jid that comes a second time waits for the next.

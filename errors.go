@@ -151,10 +151,21 @@ func codeOf(message string) Code {
 			return code
 		}
 	}
-	if strings.HasPrefix(message, "WRONGTYPE ") || strings.Contains(message, " can not be read: ") {
-		return CodeServer // a damaged key
+	if isServers(message) || strings.Contains(message, " can not be read: ") {
+		return CodeServer
 	}
 	return CodeInvalid
+}
+
+// serversWord matches the word by which an error of the server begins. Redis 6 says before it where
+// the script was.
+var serversWord = regexp.MustCompile(`^(?:@user_script: ?\d+: )?-?([A-Z]+) `)
+
+// isServers reports whether a script's message is what the server said to it: that a key is
+// damaged, or that it refuses writes.
+func isServers(message string) bool {
+	word := serversWord.FindStringSubmatch(message)
+	return word != nil && (word[1] == "WRONGTYPE" || hints[word[1]] != "")
 }
 
 // wrap turns what a command returned into an [Error].

@@ -113,7 +113,7 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 		}
 		w.fed()
 	}
-	asks := (t.room > 0 || t.leave) && len(l.reservation.queues) > 0
+	asks := (t.room > 0 || t.leave) && len(l.reservation.queuesFor(t.room)) > 0
 	if t.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
 	}

@@ -34,6 +34,7 @@ type reservation struct {
 	patterns []string
 	order    Order
 	queues   []string // what the patterns match now
+	left     []string // what they matched before, when they match nothing any more
 	cursor   int
 	claim    string
 }
@@ -67,13 +68,26 @@ func (r *reservation) resolve(known []string) {
 			seen[queue] = true
 		}
 	}
-	r.queues = r.queues[:0]
+	before := r.queues
+	r.queues = nil
 	for _, queue := range queues {
 		if !seen[queue] {
 			seen[queue] = true
 			r.queues = append(r.queues, queue)
 		}
 	}
+	if len(r.queues) == 0 && len(before) > 0 {
+		r.left = before
+	}
+}
+
+// queuesFor returns the queues to ask for jobs, or, when none are wanted any more, those that were
+// asked last.
+func (r *reservation) queuesFor(room int) []string {
+	if room == 0 && len(r.queues) == 0 {
+		return r.left
+	}
+	return r.queues
 }
 
 // named returns the queues that are named and not matched by a pattern, each once.
@@ -124,7 +138,7 @@ func matching(pattern string, names []string) []string {
 // args returns the arguments of the script reserve.
 func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 	order := "ordered"
-	queues := r.queues
+	queues := r.queuesFor(count)
 	switch r.order {
 	case RoundRobin:
 		order = "round-robin"

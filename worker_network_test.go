@@ -124,7 +124,7 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 	w.HandleFunc("K", func(context.Context, *qless.Job) error { return nil })
 	pause := &pauser{worker: w.Worker}
 	w.rdb.AddHook(pause)
-	proxy.CutAfterRequest(qless.ScriptSHA("reserve"))
+	proxy.CutBeforeReply(qless.ScriptSHA("reserve"))
 	require.NoError(t, w.Start(context.Background()))
 	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
 	until(t, "it is paused", func() bool { return w.Stats().Paused })

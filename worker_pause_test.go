@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,4 +56,17 @@ func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
 	require.Empty(t, running)
 	w.Resume()
 	soon(t, "the job", running)
+}
+
+func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("some")
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond})
+	w.HandleFunc("K", nothing)
+	w.start()
+	require.NoError(t, e.Queue("some").Forget(t.Context()))
+	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
+	w.Pause()
+	w.saidGoodbye()
+	require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
 }

@@ -37,6 +37,7 @@ local function remove(ended, left)
   if #left == 0 then
     local problem = free(jid, false)
     if problem then
+      must_write()
       reject('Depends', problem)
     end
   end

@@ -49,10 +49,13 @@ local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -1821,6 +1824,9 @@ end
   return state
 end
 local function prepare_next(item)
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function needed(jid, list, first, coming)
   local others = {}
   for i = first, #list do
@@ -1866,7 +1872,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    must_write() -- it needs no memory: a server that is full takes the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -2028,10 +2034,13 @@ elseif command == 'heartbeat' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -2163,10 +2172,13 @@ end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -2506,10 +2518,13 @@ end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -3222,6 +3237,9 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
@@ -3387,6 +3405,7 @@ local function remove(ended, left)
   if #left == 0 then
     local problem = free(jid, false)
     if problem then
+      must_write()
       reject('Depends', problem)
     end
   end
@@ -3903,6 +3922,9 @@ end
   return state
 end
 local function prepare_next(item)
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function needed(jid, list, first, coming)
   local others = {}
   for i = first, #list do
@@ -3948,7 +3970,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    must_write() -- it needs no memory: a server that is full takes the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -4179,10 +4201,13 @@ local function read_item(at)
   return item, last + 1
 end
 local function give(items)
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -7156,10 +7181,13 @@ end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -7933,10 +7961,13 @@ local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply
@@ -8505,6 +8536,9 @@ elseif order ~= 'ordered' and order ~= 'round-robin' then
 end
 local idle = prefix .. 'x:idle'
 must_publish()
+if #queues > 1 or count == 0 then
+  must_write() -- what is tried below would find that there are no jobs
+end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
 local PASSED = 100
@@ -8655,8 +8689,9 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      lock_from(i, take_work(take, queues[i], shares[i]), taken[i])
-      more[i] = more[i] - #taken[i]
+      local jids = take_work(take, queues[i], shares[i])
+      lock_from(i, jids, taken[i])
+      more[i] = #jids > 0 and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out

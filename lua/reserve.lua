@@ -16,7 +16,7 @@
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
 --          spawned_from_jid, heartbeat, since when it is this worker's
 -- Errors   Reserve()
--- Cost     4 commands, 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
+-- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
 --          4 for each queue more when the worker becomes idle
 
 -- @include "lib/check.lua"
@@ -42,6 +42,9 @@ end
 local idle = prefix .. 'x:idle'
 
 must_publish()
+if #queues > 1 or count == 0 then
+  must_write() -- what is tried below would find that there are no jobs
+end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
 -- What is left when the worker has all that it wanted is for others that are idle, and so is
@@ -188,8 +191,9 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      lock_from(i, take_work(take, queues[i], shares[i]), taken[i])
-      more[i] = more[i] - #taken[i]
+      local jids = take_work(take, queues[i], shares[i])
+      lock_from(i, jids, taken[i])
+      more[i] = #jids > 0 and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out

@@ -9,12 +9,18 @@ local prefix = KEYS[1]
 -- command that a damaged key could make fail is tried: the rest is done nevertheless.
 local try = redis.pcall
 
+-- Refuses when the server takes no writes at all, as a replica, or a master that has too few of
+-- them, does not. Nothing has this key.
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+
 -- Tries a write that needs memory, as the first write of a script that works jobs off. A
 -- server that is full refuses it there, but not after a write that needs none.
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    try('srem', prefix .. 'x:idle', '')
+    must_write()
     return try(...)
   end
   return reply

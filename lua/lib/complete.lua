@@ -93,7 +93,7 @@ local function prepare_next(item) -- cold
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    try('srem', prefix .. 'x:idle', '') -- needs no memory: a server that is full takes the next write
+    must_write() -- it needs no memory: a server that is full takes the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
