@@ -46,7 +46,8 @@ interop: ## share a Redis with clients of other languages, after installing them
 	go test -race -p 1 -tags interop ./interop ./compat/workqueue
 
 .PHONY: wake-model
-wake-model: ## check the wake-up protocol with spin
+wake-model: ## check the wake-up protocol with spin, after installing it
+	@.ci/install model
 	@tests/model/spin
 
 .PHONY: test-servers
