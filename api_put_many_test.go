@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -258,4 +259,18 @@ func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
 		c.bad.Options = append(c.bad.Options, qless.JID("x"))
 		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)
 	}
+}
+
+// The jobs of a batch are put one after the other: each may wait for those before it.
+func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
+	e := newEnv(t)
+	put := func(queue, jid, depends string) []any {
+		return []any{queue, jid, "K", "{}", "0", "4", "checked", "1", "depends", depends}
+	}
+	line := slices.Concat([]any{"w1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
+	_, err := e.Run(t.Context(), "put.many", "", line...)
+	require.NoError(t, err)
+	require.Equal(t, qless.StateWaiting, e.job("1").State)
+	require.Equal(t, []string{"1"}, e.job("2").Dependencies)
+	require.Equal(t, []string{"1", "2"}, sorted(e.job("3").Dependencies))
 }

@@ -89,3 +89,13 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 		require.Zero(t, w.Stats().Lost)
 	})
 }
+
+func TestAReserveInTurnsReturnsWhenJobsCanNotBeTaken(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	require.NoError(t, e.rdb.Do(t.Context(), "acl", "setuser", "default", "-zpopmax").Err())
+	reply, err := e.Run(t.Context(), "reserve", "", "w1", "1", "round-robin", "0", "10", "", "q", "p")
+	require.NoError(t, err)
+	require.Len(t, reply, 4)
+	require.Equal(t, 1, e.counts("q").Waiting)
+}

@@ -10,33 +10,35 @@
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"
 
-local groups, by_queue, seen = {}, {}, {}
+local items, groups, by_queue, seen = {}, {}, {}, {}
 
-local function add_item(queue, item)
+local function add_item(item)
+  local queue = item.queue
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
   local group = by_queue[queue]
   if not group then
-    group = {queue = queue}
+    group = {}
     by_queue[queue] = group
     groups[#groups + 1] = group
   end
   group[#group + 1] = item
+  items[#items + 1] = item
 end
 
-local at, count = 3, 0
+local at = 3
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
   local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
-  add_item(queue, read_put(at + 1, first, last))
-  at, count = last + 1, count + 1
+  add_item(read_put(queue, at + 1, first, last))
+  at = last + 1
 end
-if count > 1000 then
+if #items > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-if count > 0 then
-  put(ARGV[2], groups)
+if #items > 0 then
+  put(ARGV[2], groups, items)
 end

@@ -929,7 +929,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups)
+local function prepare(worker, groups, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -1041,11 +1041,11 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -1139,11 +1139,11 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_before(item, coming)
+local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
   end
-  local others, problem = needed(item.jid, item.depends, 1, coming)
+  local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
@@ -1178,17 +1178,11 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local coming, added = {}, {}
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      coming[item.jid] = 'coming'
-    end
-  end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      read_before(item, coming)
-      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
-    end
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    before[item.jid] = 'put'
   end
   for _, group in ipairs(groups) do
     for _, item in ipairs(group) do
@@ -1254,7 +1248,7 @@ local function write_job(queue, item, text)
   end
 end
 local function write_all(group, idle)
-  local queue = group.queue
+  local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
@@ -1277,7 +1271,7 @@ local function write_all(group, idle)
     wake_for(queue, soonest)
   end
 end
-local function put(worker, groups)
+local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
@@ -1298,13 +1292,13 @@ local function put(worker, groups)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups)
+    prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
   end
 end
-local function read_put(at, first, last)
+local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -1315,6 +1309,7 @@ local function read_put(at, first, last)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
+    queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
@@ -1329,9 +1324,9 @@ local function read_put(at, first, last)
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
-  local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{item, queue = queue}})
-  return item.jid
+  local items = {read_put(queue, 4, 8, #ARGV)}
+  put(ARGV[2], {items}, items)
+  return items[1].jid
 end
 return put_from_arguments()
 elseif command == 'complete' then
@@ -1827,11 +1822,11 @@ local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -3289,11 +3284,11 @@ local function without_tags(list, extra, first)
   end
   return kept
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -3925,11 +3920,11 @@ local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -5931,7 +5926,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups)
+local function prepare(worker, groups, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -6043,11 +6038,11 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -6141,11 +6136,11 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_before(item, coming)
+local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
   end
-  local others, problem = needed(item.jid, item.depends, 1, coming)
+  local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
@@ -6180,17 +6175,11 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local coming, added = {}, {}
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      coming[item.jid] = 'coming'
-    end
-  end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      read_before(item, coming)
-      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
-    end
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    before[item.jid] = 'put'
   end
   for _, group in ipairs(groups) do
     for _, item in ipairs(group) do
@@ -6256,7 +6245,7 @@ local function write_job(queue, item, text)
   end
 end
 local function write_all(group, idle)
-  local queue = group.queue
+  local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
@@ -6279,7 +6268,7 @@ local function write_all(group, idle)
     wake_for(queue, soonest)
   end
 end
-local function put(worker, groups)
+local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
@@ -6300,13 +6289,13 @@ local function put(worker, groups)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups)
+    prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
   end
 end
-local function read_put(at, first, last)
+local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -6317,6 +6306,7 @@ local function read_put(at, first, last)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
+    queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
@@ -6329,33 +6319,35 @@ local function read_put(at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local groups, by_queue, seen = {}, {}, {}
-local function add_item(queue, item)
+local items, groups, by_queue, seen = {}, {}, {}, {}
+local function add_item(item)
+  local queue = item.queue
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end
   seen[item.jid] = true
   local group = by_queue[queue]
   if not group then
-    group = {queue = queue}
+    group = {}
     by_queue[queue] = group
     groups[#groups + 1] = group
   end
   group[#group + 1] = item
+  items[#items + 1] = item
 end
-local at, count = 3, 0
+local at = 3
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
   local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
-  add_item(queue, read_put(at + 1, first, last))
-  at, count = last + 1, count + 1
+  add_item(read_put(queue, at + 1, first, last))
+  at = last + 1
 end
-if count > 1000 then
+if #items > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-if count > 0 then
-  put(ARGV[2], groups)
+if #items > 0 then
+  put(ARGV[2], groups, items)
 end
 elseif command == 'queue.forget' then
 local call = redis.call
@@ -7512,7 +7504,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups)
+local function prepare(worker, groups, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -7624,11 +7616,11 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -7722,11 +7714,11 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_before(item, coming)
+local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
   end
-  local others, problem = needed(item.jid, item.depends, 1, coming)
+  local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
@@ -7761,17 +7753,11 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local coming, added = {}, {}
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      coming[item.jid] = 'coming'
-    end
-  end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      read_before(item, coming)
-      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
-    end
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    before[item.jid] = 'put'
   end
   for _, group in ipairs(groups) do
     for _, item in ipairs(group) do
@@ -7837,7 +7823,7 @@ local function write_job(queue, item, text)
   end
 end
 local function write_all(group, idle)
-  local queue = group.queue
+  local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
@@ -7860,7 +7846,7 @@ local function write_all(group, idle)
     wake_for(queue, soonest)
   end
 end
-local function put(worker, groups)
+local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
@@ -7881,13 +7867,13 @@ local function put(worker, groups)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups)
+    prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
   end
 end
-local function read_put(at, first, last)
+local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -7898,6 +7884,7 @@ local function read_put(at, first, last)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
+    queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
@@ -7912,9 +7899,9 @@ local function read_put(at, first, last)
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
-  local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{item, queue = queue}})
-  return item.jid
+  local items = {read_put(queue, 4, 8, #ARGV)}
+  put(ARGV[2], {items}, items)
+  return items[1].jid
 end
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
@@ -8562,7 +8549,8 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1
+    try('sismember', prefix .. 'x:idle', holder) == 1 and
+    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
 end
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
@@ -8747,7 +8735,8 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1
+    try('sismember', prefix .. 'x:idle', holder) == 1 and
+    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -9037,7 +9026,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups)
+local function prepare(worker, groups, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -9149,11 +9138,11 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function needed(jid, list, first, coming)
+local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -9247,11 +9236,11 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
-local function read_before(item, coming)
+local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
   end
-  local others, problem = needed(item.jid, item.depends, 1, coming)
+  local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
@@ -9286,17 +9275,11 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local coming, added = {}, {}
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      coming[item.jid] = 'coming'
-    end
-  end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      read_before(item, coming)
-      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
-    end
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    before[item.jid] = 'put'
   end
   for _, group in ipairs(groups) do
     for _, item in ipairs(group) do
@@ -9362,7 +9345,7 @@ local function write_job(queue, item, text)
   end
 end
 local function write_all(group, idle)
-  local queue = group.queue
+  local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
@@ -9385,7 +9368,7 @@ local function write_all(group, idle)
     wake_for(queue, soonest)
   end
 end
-local function put(worker, groups)
+local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
@@ -9406,13 +9389,13 @@ local function put(worker, groups)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups)
+    prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
   end
 end
-local function read_put(at, first, last)
+local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -9423,6 +9406,7 @@ local function read_put(at, first, last)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
+    queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
@@ -9437,9 +9421,9 @@ local function read_put(at, first, last)
 end
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
-  local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{item, queue = queue}})
-  return item.jid
+  local items = {read_put(queue, 4, 8, #ARGV)}
+  put(ARGV[2], {items}, items)
+  return items[1].jid
 end
 local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
@@ -10504,7 +10488,8 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1
+    try('sismember', prefix .. 'x:idle', holder) == 1 and
+    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
 end
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then

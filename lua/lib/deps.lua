@@ -4,13 +4,13 @@
 -- @include "lib/work.lua"
 -- @include "lib/wake.lua"
 
--- Those of the list, from first on, that a job has to wait for: they exist, or are among the
--- jobs that this call puts, and are not complete. Else why one of them can't be read.
-local function needed(jid, list, first, coming) -- cold
+-- Those of the list, from first on, that a job has to wait for: they exist, or are put by this
+-- call before it, and are not complete. Else why one of them can't be read.
+local function needed(jid, list, first, before) -- cold
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = coming[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then

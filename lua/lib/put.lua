@@ -45,12 +45,13 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- Reads what a job has been until now, and what it is to wait for.
-local function read_before(item, coming)
+-- Reads what a job has been until now, and what it is to wait for, after the jobs that are put
+-- before it.
+local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
   end
-  local others, problem = needed(item.jid, item.depends, 1, coming)
+  local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
@@ -90,18 +91,12 @@ end
 
 -- Before jobs are written that exist, wait for others, or go into several sets: reads all that is
 -- needed, takes the jobs out of what they have been in, and ties them to those they wait for.
-local function prepare(worker, groups) -- cold
-  local coming, added = {}, {}
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      coming[item.jid] = 'coming'
-    end
-  end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      read_before(item, coming)
-      call('zcard', queue_key(group.queue, part_of(item))) -- it can be written there
-    end
+local function prepare(worker, groups, in_order) -- cold
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    before[item.jid] = 'put'
   end
   for _, group in ipairs(groups) do
     for _, item in ipairs(group) do
@@ -178,7 +173,7 @@ end
 -- Writes the jobs of a queue, and tells of them. One of the idle workers, if there are any, is
 -- woken.
 local function write_all(group, idle)
-  local queue = group.queue
+  local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
   local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
@@ -202,9 +197,10 @@ local function write_all(group, idle)
   end
 end
 
--- Puts jobs into queues, all or none of them. A group is a list of items, and the queue that they go
--- into; an item is {jid, klass, data, delay, depends [, priority] [, retries] [, tags]}.
-local function put(worker, groups)
+-- Puts jobs into queues, all or none of them: in their order, which decides what they wait for, and
+-- by groups, each of one queue. An item is {queue, jid, klass, data, delay, depends [, priority]
+-- [, retries] [, tags]}.
+local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
   for g = 1, #groups do
@@ -226,7 +222,7 @@ local function put(worker, groups)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups)
+    prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -236,7 +232,7 @@ end
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A
 -- caller that has checked the data says so by the option "checked": for the server, reading
 -- it is the most expensive part of putting a large job.
-local function read_put(at, first, last)
+local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -248,6 +244,7 @@ local function read_put(at, first, last)
   local delay = number('Put', 'delay', ARGV[at + 3])
   -- All that it may come to hold is named at once: a table that grows is expensive.
   return {
+    queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
@@ -264,7 +261,7 @@ end
 -- put and requeue, whose arguments are the same.
 local function put_from_arguments()
   local queue = named('Queue', 'queue', ARGV[3])
-  local item = read_put(4, 8, #ARGV)
-  put(ARGV[2], {{item, queue = queue}})
-  return item.jid
+  local items = {read_put(queue, 4, 8, #ARGV)}
+  put(ARGV[2], {items}, items)
+  return items[1].jid
 end
