@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -132,4 +133,22 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 		return e.rdb.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
 	})
 	until(t, "it is not idle", func() bool { return !isIdle() })
+}
+
+// The answer to a retry is lost, and so is that to the reserve that went with it, which took the
+// same job again. The retry that is sent once more is about the earlier run.
+func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := redistest.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	e.put("q", qless.JID("j"), qless.Retries(1))
+	soon(t, "the first run", running)
+	proxy.CutBeforeReply(qless.ScriptSHA("finish"))
+	end <- qless.RetryIn(0, errors.New("again"))
+	soon(t, "the second run", running)
+	end <- nil
+	until(t, "it is complete", func() bool { return e.job("j").State == qless.StateComplete })
 }
