@@ -44,7 +44,7 @@ type todo struct {
 	outcomes []*outcome
 	room     int  // how many jobs to ask for
 	leave    bool // no more jobs are wanted: the worker is not idle any more
-	done     bool // it has stopped, and all is told
+	done     bool // it has stopped, and the server knows all outcomes
 }
 
 func (t todo) something() bool { return len(t.outcomes) > 0 || t.room > 0 || t.leave }
@@ -332,7 +332,7 @@ func (w *Worker) knows(jid string) bool {
 	return slices.ContainsFunc(w.outcomes, func(o *outcome) bool { return o.jid == jid })
 }
 
-// resolve finds the queues of the patterns anew when it is time. It tells whether it asked the
+// resolve looks up the queues of the patterns when it is time. It reports whether it asked the
 // server.
 func (l *looper) resolve(ctx context.Context) (looked bool, err error) {
 	r := &l.reservation

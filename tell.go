@@ -107,7 +107,7 @@ func (w *Worker) settled(o *outcome, problem string, refused bool, log *notes) {
 }
 
 // unusable deals with outcomes of which one can't be used, such as data that is nested too
-// deeply: each is told by itself, and the one that it is fails its job.
+// deeply: each is sent by itself, and the job of the unusable one fails.
 func (w *Worker) unusable(outcomes []*outcome, err error) {
 	switch o := outcomes[0]; {
 	case len(outcomes) > 1:

@@ -140,7 +140,7 @@ type Worker struct {
 	listener listener
 
 	quit    chan struct{} // closed when no more jobs are to be taken
-	quiet   chan struct{} // closed when none runs after that, and all is told
+	quiet   chan struct{} // closed when none runs after that, and the server knows all outcomes
 	abandon chan struct{} // closed when running jobs are to be given back
 	closed  chan struct{} // closed when all has ended
 	once    struct{ quit, quiet, abandon sync.Once }

@@ -15,8 +15,8 @@
 local worker = required('Depart', 'worker', ARGV[2])
 local claim, relays = ARGV[3], ARGV[4]
 
--- Whether any of the jobs that are filed under the worker is its own still: one that was timed out
--- stays there, whoever has it now.
+-- Whether the worker still holds a job. One that was timed out stays among its jobs, even if another
+-- worker has it.
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
     local job = try('hmget', job_key(jid), 'worker', 'state')

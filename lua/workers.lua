@@ -3,8 +3,8 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, [worker [, 'held']]
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
---          of one: {jobs, stalled} as jids; a job that was timed out stays among them whoever has
---          it by then, but for callers who ask for what is held
+--          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
+--          another worker has it; 'held' leaves it out
 -- Errors   none
 -- Cost     2 commands, 2 for each worker; forgets at most 1000 that were not seen for max-worker-age
 

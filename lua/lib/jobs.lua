@@ -54,7 +54,7 @@ local function job_json(job, tracked)
     relations_json(jid) .. '}'
 end
 
--- The JSON of one job, or nil when there is none. What is no job is none, if reading is tried.
+-- The JSON of one job, or nil if there is none. With try, a key of another type counts as none.
 local function find_job(run, jid)
   local job = read_job(run, jid)
   if job[1] then

@@ -15,8 +15,7 @@
 -- @include "lib/failures.lua"
 -- @include "lib/wake.lua"
 
--- Reads a job that exists, which is to be written anew: what the item does not say stays as it
--- was.
+-- Reads a job that exists and will be written again. What the item does not say stays as it was.
 local function read_old(item) -- cold
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',

@@ -30,7 +30,7 @@ var invariants = []invariant{
 	{"history", checkHistory},
 }
 
-// inOrder returns the keys of a map in order, so that the same fault is told in the same words.
+// inOrder returns the keys of a map in order, so that the same fault has the same message.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 // checkLayout: there are no keys but the known ones, and only statistics expire.

@@ -94,7 +94,7 @@ func (m *queues) work(queue string) []*job {
 	return jobs
 }
 
-// until returns those of the jobs, in the order of their scores, that are not after a time.
+// until returns the jobs that are not after a time, in the order of their scores.
 func until(jobs []*job, time float64) []*job {
 	for i, j := range jobs {
 		if j.score > time {

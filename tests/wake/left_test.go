@@ -48,7 +48,7 @@ func (e *env) claims(queue string) bool {
 	return count == 1
 }
 
-// A worker that has all that it wanted passes the jobs of each queue on, not those of the first
+// A worker without room passes on the jobs of each of its queues, not only those of the first
 // one alone, for which there may be nobody.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, redistest.Start(t), "ql:")
