@@ -8549,8 +8549,7 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1 and
-    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
@@ -8735,8 +8734,7 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1 and
-    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -10488,8 +10486,7 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1 and
-    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then

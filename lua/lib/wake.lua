@@ -52,8 +52,7 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
--- Whether an idle worker that is alive, other than this one, waits for what falls due in a queue at a
--- time.
+-- Whether an idle worker, other than this one, waits for what falls due in a queue at a time.
 local function is_claimed(queue, due, worker)
   local held = try('get', due_key(queue))
   if type(held) ~= 'string' then
@@ -62,8 +61,7 @@ local function is_claimed(queue, due, worker)
   local until_then, holder = string.match(held, '^(%S+) (.*)$')
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1 and
-    call('pubsub', 'numsub', prefix .. 'x:wake:' .. holder)[2] > 0
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 
 -- Whether a queue has jobs for an idle worker, other than this one: some that could be taken at

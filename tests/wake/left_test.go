@@ -104,19 +104,6 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// A worker that was killed waits for nothing any more, whatever it has claimed.
-func TestTheClaimOfAKilledWorkerIsNotTrusted(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
-	e.put("q", "j", qless.Delay(3*time.Second))
-	due, err := e.rdb.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result()
-	require.NoError(t, err)
-	require.NoError(t, e.rdb.SAdd(t.Context(), "ql:x:idle", "killed").Err())
-	claim := fmt.Sprintf("%f killed", due-0.5)
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:x:due:q", claim, time.Minute).Err())
-	e.worker(qless.WorkerConfig{Queues: []string{"q"}})
-	e.runs("j")
-}
-
 // Those who have been idle for more than a day without a word are dropped.
 func TestOldIdleWorkersAreDropped(t *testing.T) {
 	e := newEnv(t, redistest.Start(t), "ql:")
