@@ -14,7 +14,7 @@ help: ## show what there is to make
 
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
-	go test -race -p 1 ./...
+	go test -race -timeout 30m -p 1 ./...
 
 .PHONY: lint
 lint: install format vet staticcheck luacheck generated ## all checks but the tests
