@@ -182,7 +182,7 @@ func TestAJobThatTheServerCanNotReadDoesNotSpoilABatch(t *testing.T) {
 	}
 	require.Contains(t, w.outcome("damaged").answer, "WRONGTYPE")
 	require.NoError(t, e.rdb.Del(t.Context(), "ql:j:damaged").Err())
-	until(t, "it is told again, and then known to be gone", func() bool { return w.Stats().Lost == 1 })
+	until(t, "it is sent again, and the job is gone by then", func() bool { return w.Stats().Lost == 1 })
 }
 
 func TestFinishEndsEachJobInItsOwnWay(t *testing.T) {

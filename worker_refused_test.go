@@ -89,7 +89,7 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	require.Zero(t, w.log.count("an outcome was given up"), "its tries are not over")
 	require.NoError(t, w.Healthy())
 	w.log.await(t, "an outcome was given up", 1)
-	require.LessOrEqual(t, tries.Load(), int32(6), "once with others and five times alone at the most")
+	require.LessOrEqual(t, tries.Load(), int32(6), "at most once with others and five times alone")
 }
 
 func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {

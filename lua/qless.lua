@@ -929,7 +929,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups, in_order)
+local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -1184,19 +1184,15 @@ end
     call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
     before[item.jid] = 'put'
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      local failed = link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      if item.old then
-        leave(item, worker)
-      end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
     end
   end
 end
@@ -1274,15 +1270,12 @@ end
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group do
-      local item = group[i]
-      local key = job_key(item.jid)
-      item.key, keys[#keys + 1] = key, key
-      if #item.depends > 0 or item.delay > 0 and #group > 1 then
-        plain = false
-      end
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = job_key(item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
@@ -1292,7 +1285,7 @@ local function put(worker, groups, in_order)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups, in_order)
+    prepare(worker, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -5926,7 +5919,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups, in_order)
+local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -6181,19 +6174,15 @@ end
     call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
     before[item.jid] = 'put'
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      local failed = link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      if item.old then
-        leave(item, worker)
-      end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
     end
   end
 end
@@ -6271,15 +6260,12 @@ end
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group do
-      local item = group[i]
-      local key = job_key(item.jid)
-      item.key, keys[#keys + 1] = key, key
-      if #item.depends > 0 or item.delay > 0 and #group > 1 then
-        plain = false
-      end
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = job_key(item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
@@ -6289,7 +6275,7 @@ local function put(worker, groups, in_order)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups, in_order)
+    prepare(worker, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -7504,7 +7490,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups, in_order)
+local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -7759,19 +7745,15 @@ end
     call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
     before[item.jid] = 'put'
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      local failed = link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      if item.old then
-        leave(item, worker)
-      end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
     end
   end
 end
@@ -7849,15 +7831,12 @@ end
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group do
-      local item = group[i]
-      local key = job_key(item.jid)
-      item.key, keys[#keys + 1] = key, key
-      if #item.depends > 0 or item.delay > 0 and #group > 1 then
-        plain = false
-      end
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = job_key(item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
@@ -7867,7 +7846,7 @@ local function put(worker, groups, in_order)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups, in_order)
+    prepare(worker, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
@@ -9024,7 +9003,7 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function prepare(worker, groups, in_order)
+local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
@@ -9279,19 +9258,15 @@ end
     call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
     before[item.jid] = 'put'
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      local failed = link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      if item.old then
-        leave(item, worker)
-      end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
     end
   end
 end
@@ -9369,15 +9344,12 @@ end
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group do
-      local item = group[i]
-      local key = job_key(item.jid)
-      item.key, keys[#keys + 1] = key, key
-      if #item.depends > 0 or item.delay > 0 and #group > 1 then
-        plain = false
-      end
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = job_key(item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
     end
   end
   keys[#keys + 1] = prefix .. 'x:idle'
@@ -9387,7 +9359,7 @@ local function put(worker, groups, in_order)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups, in_order)
+    prepare(worker, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)

@@ -90,26 +90,22 @@ end
 
 -- Before jobs are written that exist, wait for others, or go into several sets: reads all that is
 -- needed, takes the jobs out of what they have been in, and ties them to those they wait for.
-local function prepare(worker, groups, in_order) -- cold
+local function prepare(worker, in_order) -- cold
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
     call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
     before[item.jid] = 'put'
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      local failed = link(item.jid, item.others, added)
-      if failed then
-        call('sadd', failed.key, failed.member) -- the same error, for the caller
-      end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
   end
-  for _, group in ipairs(groups) do
-    for _, item in ipairs(group) do
-      if item.old then
-        leave(item, worker)
-      end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
     end
   end
 end
@@ -202,15 +198,12 @@ end
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
-  for g = 1, #groups do
-    local group = groups[g]
-    for i = 1, #group do
-      local item = group[i]
-      local key = job_key(item.jid)
-      item.key, keys[#keys + 1] = key, key
-      if #item.depends > 0 or item.delay > 0 and #group > 1 then
-        plain = false
-      end
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = job_key(item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
     end
   end
   -- One question tells of the jobs and of the idle workers: for most puts there is neither.
@@ -221,7 +214,7 @@ local function put(worker, groups, in_order)
     plain = plain and idle and existing == 1
   end
   if not plain then
-    prepare(worker, groups, in_order)
+    prepare(worker, in_order)
   end
   for g = 1, #groups do
     write_all(groups[g], idle)
