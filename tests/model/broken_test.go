@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -204,7 +205,7 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 			require.NotNil(t, v, "no seed leads to what is to be damaged")
 			require.Equal(t, f.found, v.class, v.text)
 
-			minimal, again := w.minimal(steps, v)
+			minimal, again := w.minimal(t.Context(), steps, v)
 			told := report(again, minimal)
 			require.Equal(t, f.found, again.class, told)
 			require.LessOrEqual(t, len(minimal), atMost, told)
@@ -220,7 +221,7 @@ func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 		steps = append(steps, step{Do: "Pop", Count: i})
 	}
 	calls := 0
-	minimal := shrink(steps, func(some []step) bool {
+	minimal := shrink(t.Context(), steps, func(some []step) bool {
 		calls++
 		needed := 0
 		for _, s := range some {
@@ -232,6 +233,41 @@ func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 	})
 	require.Equal(t, []step{steps[3], steps[250], steps[499]}, minimal)
 	require.Less(t, calls, 200)
+}
+
+func TestAReductionEndsWithItsTime(t *testing.T) {
+	var steps []step
+	for range 500 {
+		steps = append(steps, step{Do: "Cancel", JIDs: []string{"j1", "j2"}, Many: make([]step, 2)})
+	}
+	for _, reduce := range []func(context.Context, []step, func([]step) bool) []step{
+		shrink, shrinkArguments,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		reduced := reduce(ctx, steps, func([]step) bool {
+			calls++
+			if calls == 3 {
+				cancel()
+			}
+			return calls == 1
+		})
+		require.Equal(t, 3, calls)
+		require.NotEqual(t, steps, reduced, "what was reached until then counts")
+	}
+}
+
+func TestAReductionWithoutTimeKeepsTheSteps(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	steps := []step{{Do: "Break", Worker: "a", Raw: words("SET ql:w:a:job 1")}}
+	v := w.playAll(t.Context(), steps)
+	require.NotNil(t, v)
+	require.Nil(t, w.playAll(ctx, steps))
+	minimal, again := w.minimal(ctx, steps, v)
+	require.Equal(t, steps, minimal)
+	require.Equal(t, v, again)
 }
 
 func TestStepsAreReadable(t *testing.T) {

@@ -107,14 +107,17 @@ func (w *world) check(before *keyspace) *violation {
 	return nil
 }
 
-// playAll takes steps from the beginning, and returns the first violation and how many steps led to
-// it; nil when there is none.
-func (w *world) playAll(steps []step) (*violation, int) {
+// playAll takes steps from the beginning, and returns the first violation; nil when there is none
+// until the context ends.
+func (w *world) playAll(ctx context.Context, steps []step) *violation {
 	w.reset()
-	for i, s := range steps {
+	for _, s := range steps {
+		if ctx.Err() != nil {
+			return nil
+		}
 		if v := w.play(s); v != nil {
-			return v, i + 1
+			return v
 		}
 	}
-	return nil, len(steps)
+	return nil
 }
