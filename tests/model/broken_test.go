@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,11 +15,7 @@ var breakActions = []action{
 	{
 		name: "Break",
 		play: func(w *world, s step) outcome {
-			args := make([]any, len(s.Raw))
-			for i, arg := range s.Raw {
-				args[i] = arg
-			}
-			reply, err := w.rdb.Do(w.ctx, args...).Result()
+			reply, err := w.do(s.Raw)
 			return outcomeOf(err, func() string {
 				if s.Raw[0] == "ECHO" {
 					return fmt.Sprint(reply)
@@ -28,6 +25,15 @@ var breakActions = []action{
 		},
 		predict: func(m *queues, s step) outcome { return done },
 	},
+}
+
+// do sends a command to the server itself.
+func (w *world) do(words []string) (any, error) {
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = word
+	}
+	return w.rdb.Do(w.ctx, args...).Result()
 }
 
 // A fault is a way to damage a server, and the check that has to find it.
@@ -65,7 +71,7 @@ var faults = []fault{
 	{"a job that the wrong worker has", "worker list", onJobIn("waiting", "ZADD ql:w:b:jobs 5 %[1]s")},
 	{"a dependent that is not known", "dependencies", func(k *keyspace) string {
 		for jid := range k.jobs {
-			if needs := k.at("j:" + jid + "-dependencies").members; len(needs) > 0 {
+			if needs := in(k.dependencies, jid).members; len(needs) > 0 {
 				return fmt.Sprintf("SREM ql:j:%s-dependents %s", needs[0], jid)
 			}
 		}
@@ -76,19 +82,19 @@ var faults = []fault{
 	{"a tag counted twice", "tags", always("ZINCRBY ql:tags 1 red")},
 	{"a tag that is not in the list", "tags", func(k *keyspace) string {
 		for tag, e := range k.tags {
-			return fmt.Sprintf("ZREM ql:t:%s %s", tag, e.names()[0])
+			return fmt.Sprintf("ZREM ql:t:%s %s", tag, e.names[0])
 		}
 		return ""
 	}},
 	{"a failure group that is not known", "failures", func(k *keyspace) string {
 		if _, h := k.plain("failed"); h != nil {
-			return "SREM ql:failures " + h.failure.group
+			return "SREM ql:failures " + h.job.failure.group
 		}
 		return ""
 	}},
 	{"a failure that is not counted", "failed statistic", func(k *keyspace) string {
 		if _, h := k.plain("failed"); h != nil {
-			day := int64(h.failure.when) / 86400 * 86400
+			day := int64(h.job.failure.when) / 86400 * 86400
 			return fmt.Sprintf("HINCRBY ql:s:stats:%d:%s failed -1", day, h.fields["queue"])
 		}
 		return ""
@@ -104,7 +110,7 @@ var faults = []fault{
 	{"a history that is too long", "history", func(k *keyspace) string {
 		limit := k.at("config").field("max-job-history")
 		jid, _ := k.plain("waiting")
-		if n := len(k.at("j:" + jid + "-history").members); limit > 0 && n >= max(limit, 2) {
+		if n := len(in(k.histories, jid).members); limit > 0 && n >= max(limit, 2) {
 			return fmt.Sprintf(`RPUSH ql:j:%s-history [1,"put"]`, jid)
 		}
 		return ""
@@ -149,7 +155,7 @@ func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
 		simple := h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" &&
-			len(h.tags) == 0 && len(k.at("j:"+jid+"-dependents").members) == 0
+			len(h.job.tags) == 0 && len(in(k.dependents, jid).members) == 0
 		if simple && h.fields["state"] == state {
 			return jid, h
 		}
@@ -213,6 +219,31 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 			require.Contains(t, told, strings.Join(minimal[len(minimal)-1].Raw[:1], " "))
 		})
 	}
+}
+
+// What changed in every step adds up to what a reader of all keys finds.
+func TestNoChangeOfAKeyIsMissed(t *testing.T) {
+	w := newWorld(t)
+	seed := uint64(time.Now().UnixNano())
+	tell("%s: seed %d", t.Name(), seed)
+	v, _ := w.walk(seed, 300, true)
+	require.Nil(t, v)
+	for _, raw := range []string{
+		"DEL ql:j:j1", "LSET ql:j:j2-history 0 x", "ZADD ql:queues 1 q1", "PERSIST ql:config",
+		"EXPIRE ql:queues 1000", "RENAME ql:workers ql:w:x:jobs", "SET ql:completed x",
+	} {
+		_, _ = w.do(words(raw)) // there may be no such key
+		w.update()
+	}
+	known := w.k
+	_, err := w.do(words("EVAL redis.call('select',1) return redis.call('flushdb') 0"))
+	require.NoError(t, err)
+	w.k = newKeyspace()
+	w.update()
+	require.Equal(t, w.k.entries, known.entries)
+	require.Equal(t, w.k.jobs, known.jobs)
+	require.Equal(t, w.k.holders, known.holders)
+	require.Equal(t, w.k.unknown, known.unknown)
 }
 
 func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {

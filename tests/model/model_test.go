@@ -26,7 +26,7 @@ const runLength = 2000
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{})
-	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
+	debug.SetGCPercent(400) // a step reads much, and keeps little of it
 	goleak.VerifyTestMain(m)
 }
 

@@ -20,11 +20,11 @@ func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{
 // leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
 // handed out, or its priority changes: it is no longer among the first of its queue then, which is
 // how pop knows that there may be such a field.
-func leftGrace(job *entry) bool { return job.fields["state"] == "stalled" }
+func leftGrace(t *told) bool { return t.state == "stalled" }
 
 // leftBehind: a stalled job is the first in its queue, unless its priority was changed: that puts
 // it at the place of the bare number.
-func leftBehind(job *entry, score float64) bool { return score == number(job.fields["priority"]) }
+func leftBehind(t *told, score float64) bool { return score == t.priority }
 
 // leftTracked: ql:tracked keeps jids of jobs that are gone, so that it can tell that they are.
 // leftWorker: a job that was retried keeps the field "worker", and "expires", until it is popped.
