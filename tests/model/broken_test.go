@@ -53,6 +53,7 @@ var faults = []fault{
 		}
 		return ""
 	}},
+	{"a job that expires", "layout", onJobIn("waiting", "EXPIRE ql:j:%[1]s 1000")},
 	{"a job's history without the job", "layout", always("RPUSH ql:j:gone-history x")},
 	{"a job in a queue that is gone", "ghost", always("ZADD ql:q:q1-work 1 gone")},
 	{"a completed job that is gone", "ghost", always("ZADD ql:completed 1 gone")},
@@ -62,6 +63,13 @@ var faults = []fault{
 	{"a scheduled job that says it waits", "place", onJobIn("scheduled",
 		"HSET ql:j:%[1]s state waiting")},
 	{"a failed job that is also complete", "place", onJobIn("failed", "ZADD ql:completed 1 %[1]s")},
+	{"a failed job that is twice in its group", "place", func(k *keyspace) string {
+		jid, h := k.plain("failed")
+		if h == nil {
+			return ""
+		}
+		return fmt.Sprintf("RPUSH ql:f:%s %s", h.job.failure.group, jid)
+	}},
 	{"a completed job in no set", "place", onJobIn("complete", "ZREM ql:completed %[1]s")},
 	{"a waiting job in front of all", "place", onJobIn("waiting", "ZADD ql:q:%[2]s-work +inf %[1]s")},
 	{"a waiting job with a grace period", "lock", onJobIn("waiting", "HSET ql:j:%[1]s grace 1")},
@@ -102,6 +110,12 @@ var faults = []fault{
 	{"a recurring job that never recurs", "recurring", func(k *keyspace) string {
 		for jid, e := range k.recurs {
 			return fmt.Sprintf("ZREM ql:q:%s-recur %s", e.fields["queue"], jid)
+		}
+		return ""
+	}},
+	{"a recurring job that recurs twice", "recurring", func(k *keyspace) string {
+		for jid := range k.recurs {
+			return "ZADD ql:q:q5-recur 1 " + jid
 		}
 		return ""
 	}},
