@@ -530,7 +530,7 @@ func stopError(unfinished []string, undelivered int, cause error) error {
 		parts = append(parts, "the handlers of these jobs may still run: "+list)
 	}
 	if undelivered > 0 {
-		parts = append(parts, fmt.Sprintf("the server did not take the outcomes of %d jobs", undelivered))
+		parts = append(parts, fmt.Sprintf("outcomes that the server did not take: %d", undelivered))
 	}
 	if parts == nil {
 		return nil
