@@ -86,6 +86,8 @@ type jobReply struct {
 	Dependents   list[text]         `json:"dependents"`
 	Dependencies list[text]         `json:"dependencies"`
 	SpawnedFrom  text               `json:"spawned_from_jid"`
+	PutAt        number             `json:"put_at"` // of a pop, as is the next one
+	PoppedAt     text               `json:"popped_at"`
 }
 
 type failureReply struct {
@@ -186,6 +188,8 @@ func (r *jobReply) job(c *Client) *Job {
 		Dependencies: stringsOf(r.Dependencies),
 		SpawnedFrom:  string(r.SpawnedFrom),
 		client:       c,
+		put:          r.PutAt.time(),
+		since:        string(r.PoppedAt),
 	}
 	for _, entry := range r.History {
 		j.History = append(j.History, entry.entries()...)

@@ -83,11 +83,9 @@ func FailWith(group string, err error) error {
 // Next is returned by a handler to complete its job and put it into another queue, after a
 // [Delay] or when other jobs are complete ([DependsOn]). With both, and no dependency left to wait
 // for, the delay does not count: the job can be popped at once.
-func Next(queue string, options ...CompleteOption) error {
+func Next(queue string, options ...NextOption) error {
 	d := &directive{action: actionComplete}
-	for _, option := range options {
-		option.applyComplete(&d.options)
-	}
+	d.err = applyOptions("complete", &d.options, options, NextOption.applyNext)
 	d.options.next = queue
 	return d
 }
@@ -212,6 +210,9 @@ func (w *Worker) outcomeOf(r *run, err error) *outcome {
 // check errors unless the next queue and its options can be used. The directive may be
 // shared by many jobs: it is not changed.
 func (d *directive) check(jid string) error {
+	if d.err != nil {
+		return d.err
+	}
 	if err := checkName("complete", "next queue", d.options.next); err != nil {
 		return err
 	}
@@ -221,9 +222,9 @@ func (d *directive) check(jid string) error {
 }
 
 func (d *directive) completeArgs() []string {
-	args := []string{"next", d.options.next, "delay", d.options.delayText()}
-	if len(d.options.depends) > 0 {
-		args = append(args, "depends", jsonList(d.options.depends))
+	var args []string
+	for _, arg := range d.options.nextArgs() {
+		args = append(args, arg.(string))
 	}
 	return args
 }

@@ -185,7 +185,7 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	out.claim = stringOf(items[2])
 	for _, item := range items[4:] {
 		fields, ok := item.([]any)
-		if !ok || len(fields) != 12 {
+		if !ok || len(fields) != 13 {
 			return reserved{}, unexpected("reserve", item)
 		}
 		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
@@ -208,6 +208,7 @@ func (c *Client) decodeReservedJob(fields []any) reservedJob {
 		Worker:      c.worker,
 		client:      c,
 		since:       stringOf(fields[11]),
+		put:         numberOf(fields[12]).time(),
 	}
 	var tags list[text]
 	if raw := stringOf(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
