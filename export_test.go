@@ -24,15 +24,6 @@ func (p *pipeline) Add(name string, args ...any) { p.add(name, args...) }
 
 func (p *pipeline) Exec(ctx context.Context) ([]any, []error) { return p.exec(ctx) }
 
-// ScriptSHA returns the digest by which a server knows a command.
-func ScriptSHA(command string) string { return scriptOf(command).sha }
-
-// ScriptText returns the flattened script of a command.
-func ScriptText(command string) string { return scriptOf(command).text }
-
-// Repeatable reports whether a command is sent again when its connection broke.
-func Repeatable(command string) bool { return repeatable[command] }
-
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
 

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go/compat/workqueue"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // servers that are gone are part of the tests
+	testkit.Silence() // servers that are gone are part of the tests
 	if os.Getenv("WORKQUEUE_PEER") != "" {
 		actAsPeer()
 		return
@@ -31,10 +31,6 @@ func TestMain(m *testing.M) {
 
 // actAsPeer is what the test program does as a process of an interop test.
 var actAsPeer func()
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
@@ -48,13 +44,13 @@ const lease = 100 * time.Second
 type env struct {
 	*workqueue.Queue
 	t      testing.TB
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 }
 
 func newEnv(t testing.TB, options ...workqueue.Option) *env {
 	t.Helper()
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	return &env{Queue: workqueue.New("P", options...), t: t, server: server, rdb: server.Client(t)}
 }
 

@@ -1,16 +1,15 @@
 package model
 
 import (
-	"context"
 	"flag"
 	"runtime/debug"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 var (
@@ -23,14 +22,10 @@ var (
 const runLength = 2000
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	testkit.Silence()
 	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 func TestStepsForward(t *testing.T) {
 	if *backFlag {
