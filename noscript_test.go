@@ -1,7 +1,6 @@
 package qless_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -96,83 +95,6 @@ func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
 	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
 	_, err := e.Job(t.Context(), "unknown")
 	requireCode(t, qless.ErrNotFound, err)
-}
-
-// lines are commands for a pipeline, with what each replies.
-var lines = []struct {
-	command string
-	args    []any
-	reply   any
-}{
-	{"put", []any{"w1", "q", "a", "K", "{}", "0"}, "a"},
-	{"put", []any{"w1", "q", "b", "K", "{}", "0"}, "b"},
-	{"length", []any{"q"}, int64(2)},
-	{"recur.get", []any{"unknown"}, nil},
-	{"put", []any{"w1", "q", "c", "K", "{}", "0"}, "c"},
-	{"length", []any{"q"}, int64(3)},
-	{"config.get", []any{"application"}, "qless"},
-}
-
-// TestAPipelineWhoseScriptsTheServerDoesNotKnow has the first, some or all scripts unknown.
-func TestAPipelineWhoseScriptsTheServerDoesNotKnow(t *testing.T) {
-	for _, known := range [][]string{
-		{"put", "length", "recur.get", "config.get"}, {"length", "recur.get", "config.get"}, {"put", "recur.get"},
-		{"put", "length", "recur.get"}, {"config.get"}, {},
-	} {
-		t.Run(fmt.Sprint(known), func(t *testing.T) {
-			e := newEnv(t)
-			for _, command := range known {
-				require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText(command)).Err())
-			}
-			pipeline := e.Pipeline()
-			for _, line := range lines {
-				pipeline.Add(line.command, line.args...)
-			}
-			commands := e.server.Commands(t, func() {
-				replies, errs := pipeline.Exec(t.Context())
-				for i, line := range lines {
-					require.NoError(t, errs[i])
-					if line.command != "length" || len(known) == 4 {
-						require.Equal(t, line.reply, replies[i], "the reply of call %d", i)
-					}
-				}
-			})
-			require.Equal(t, 3, count(commands, "rpush"), "each put ran once")
-			require.Equal(t, 1, count(commands, "hget"), "config.get ran once")
-			require.Equal(t, []string{"a", "b", "c"}, jids(e.pops("q", 5)))
-		})
-	}
-}
-
-// count returns how often a list has an item.
-func count(list []string, item string) int {
-	n := 0
-	for _, other := range list {
-		if other == item {
-			n++
-		}
-	}
-	return n
-}
-
-func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
-	e := newEnv(t)
-	pipeline := e.Pipeline()
-	pipeline.Add("length")
-	pipeline.Add("length", "q")
-	pipeline.Add("timeout", "unknown")
-	pipeline.Add("put", "w1", "q", "a", "K", "{}", "0")
-	replies, errs := pipeline.Exec(t.Context())
-	require.Error(t, errs[0])
-	require.NoError(t, errs[1])
-	require.Equal(t, int64(0), replies[1])
-	require.ErrorIs(t, qless.Wrap("timeout", "", errs[2]), qless.ErrNotFound)
-	require.NoError(t, errs[3])
-	require.Equal(t, "a", replies[3])
-
-	replies, errs = e.Pipeline().Exec(t.Context())
-	require.Empty(t, replies)
-	require.Empty(t, errs)
 }
 
 // With one slot in the queue, a reserve that overtakes an outcome finds nothing.

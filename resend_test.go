@@ -97,19 +97,6 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnUnknownScriptIsNotSentTwiceEither(t *testing.T) {
-	e, proxy, client := proxied(t)
-	for range 5 {
-		e.put("q")
-	}
-	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
-	proxy.CutBeforeReply("EVAL\r\n")
-	_, err := client.Queue("q").Pop(t.Context(), 1)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.Equal(t, 1, e.counts("q").Running)
-	require.Equal(t, 1, proxy.Seen("EVAL\r\n"))
-}
-
 func TestCommandsThatAreSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
@@ -145,25 +132,6 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestAPipelineWithACommandThatIsNotRepeatableIsSentOnce(t *testing.T) {
-	e, proxy, client := proxied(t)
-	for range 5 {
-		e.put("q")
-	}
-	e.pop("q")
-	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("length")).Err())
-	pipeline := client.Pipeline()
-	pipeline.Add("length", "q")
-	pipeline.Add("pop", "q", "w1", "1")
-	proxy.CutBeforeReply(qless.ScriptSHA("pop"))
-	_, errs := pipeline.Exec(t.Context())
-	for _, err := range errs {
-		requireCode(t, qless.ErrUnavailable, qless.Wrap("op", "", err))
-	}
-	require.Equal(t, 1, proxy.Seen(qless.ScriptSHA("pop")))
-	require.Equal(t, 2, e.counts("q").Running)
 }
 
 func TestAServerThatIsGone(t *testing.T) {
