@@ -49,6 +49,18 @@ func TestAPutThatFailsIsNoPut(t *testing.T) {
 	requireCode(t, qless.ErrUnavailable, err)
 }
 
+func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
+	e := newEnv(t)
+	options := *e.rdb.Options()
+	options.Username, options.Password = "app", "wrong"
+	rdb := redis.NewClient(&options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := e.client(rdb, qless.WithReplicas(1, time.Second))
+	_, err := c.Queue("q").Put(t.Context(), "K", nil)
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.NotErrorIs(t, err, qless.ErrNotReplicated)
+}
+
 // A slow replica is waited for longer than the client waits for other replies.
 func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	e := newEnv(t)

@@ -96,19 +96,6 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnUnknownScriptIsNotSentTwiceEither(t *testing.T) {
-	e, proxy, client := proxied(t)
-	for range 5 {
-		e.put("q")
-	}
-	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
-	proxy.CutBeforeReply("EVAL\r\n")
-	_, err := client.Queue("q").Pop(t.Context(), 1)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.Equal(t, 1, e.counts("q").Running)
-	require.Equal(t, 1, proxy.Seen("EVAL\r\n"))
-}
-
 func TestCommandsThatAreSentAgain(t *testing.T) {
 	for where, c := range cuts {
 		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
