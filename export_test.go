@@ -31,7 +31,7 @@ func ScriptSHA(command string) string { return scriptOf(command).sha }
 func ScriptText(command string) string { return scriptOf(command).text }
 
 // Repeatable reports whether a command is sent again when its connection broke.
-func Repeatable(command string) bool { return repeatable[command] }
+func Repeatable(command string) bool { return scriptOf(command).facts.Repeatable }
 
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }

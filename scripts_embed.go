@@ -35,9 +35,10 @@ func DropIn() string {
 
 // A script is one command as the server knows it.
 type script struct {
-	name string
-	text string
-	sha  string
+	name  string
+	text  string
+	sha   string
+	facts luasrc.Facts
 }
 
 // scripts has the commands that were used, by name.
@@ -56,24 +57,20 @@ func scriptOf(name string) *script {
 	if err != nil {
 		panic(err) // the sources are embedded, and the tests flatten all of them
 	}
+	facts, err := luasrc.FactsOf(sources, name)
+	if err != nil {
+		panic(err) // likewise
+	}
 	sum := sha1.Sum([]byte(text))
-	known, _ := scripts.LoadOrStore(name, &script{name: name, text: text, sha: hex.EncodeToString(sum[:])})
+	known, _ := scripts.LoadOrStore(name, &script{
+		name: name, text: text, sha: hex.EncodeToString(sum[:]), facts: facts,
+	})
 	return known.(*script)
 }
 
-// repeatable lists the commands that may be sent again when a connection breaks before
-// their answer came: run twice, they do what they do once. Any other command is sent once,
-// and the caller learns that its outcome is unknown: a pop run twice would strand the jobs
-// of the first until their locks end.
-var repeatable = map[string]bool{
-	"config.get": true, "config.set": true, "config.unset": true, "failed": true, "get": true,
-	"heartbeat": true, "jobs": true, "length": true, "multiget": true, "pause": true, "peek": true,
-	"priority": true, "queue.forget": true, "queues": true, "queues.ready": true, "recur.get": true,
-	"recur.tag": true, "recur.untag": true, "stats": true, "tag": true, "track": true,
-	"unpause": true, "unrecur": true, "worker.deregister": true, "workers": true,
-}
-
-// A call is one run of a script: a go-redis command that knows whether it may be repeated.
+// A call is one run of a script: a go-redis command that knows whether it may be repeated. Of one
+// that may not, whose connection broke, the caller learns that its outcome is unknown: a pop run
+// twice would strand the jobs of the first until their locks end.
 type call struct {
 	*redis.Cmd
 	script *script
@@ -115,7 +112,7 @@ func (r *runner) newCall(ctx context.Context, s *script, whole bool, args []any)
 		line = append(line, 1, r.prefix, now)
 	}
 	line = append(line, args...)
-	return &call{Cmd: redis.NewCmd(ctx, line...), script: s, once: !repeatable[s.name]}
+	return &call{Cmd: redis.NewCmd(ctx, line...), script: s, once: !s.facts.Repeatable}
 }
 
 // sendAttempts bounds how often a command is sent that surely did not run.

@@ -37,9 +37,6 @@ func (r *replicas) check(rdb redis.UniversalClient) error {
 	return invalid("new", "", "replicas can't be waited for with a %T", rdb)
 }
 
-// putting has the commands after which replicas are waited for.
-var putting = map[string]bool{"put": true, "put.many": true, "recur": true}
-
 // runReplicated runs a command that puts, and waits until replicas have what it wrote.
 func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
 	var wait *waitCall

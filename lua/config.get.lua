@@ -6,6 +6,8 @@
 --          with the defaults of those that are not set
 -- Errors   none
 -- Cost     1 command
+-- Repeat   safe
+-- Needs    hget hgetall
 
 -- @include "lib/base.lua"
 

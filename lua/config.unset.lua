@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   config.unset()
 -- Cost     2 commands
+-- Repeat   safe
+-- Needs    hdel publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

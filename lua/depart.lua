@@ -7,6 +7,8 @@
 -- Returns  nil
 -- Errors   Depart()
 -- Cost     4 commands, 2 for each queue
+-- Repeat   once
+-- Needs    del hmget publish spop srem time zpopmax zpopmin zrange zrem
 
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"

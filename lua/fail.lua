@@ -5,6 +5,9 @@
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands
+-- Repeat   once
+-- Needs    del expire hdel hexists hget hincrby hmget hset lindex lpush ltrim publish rpush sadd
+--          srem time zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/give.lua"

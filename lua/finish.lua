@@ -14,6 +14,10 @@
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 10 commands and 4 for each; else as the single commands
+-- Repeat   once
+-- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush ltrim publish
+--          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"

@@ -7,6 +7,9 @@
 -- Returns  an array of jids
 -- Errors   Jobs()
 -- Cost     1 command; scheduled: 3 for each due job besides
+-- Repeat   safe
+-- Needs    exists hget hmget hset lindex lpush ltrim rpush time zadd zcount zincrby zrange
+--          zrangebyscore zrem zrevrange
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

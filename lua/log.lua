@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   Log() when there is no such job
 -- Cost     2 commands
+-- Repeat   once
+-- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

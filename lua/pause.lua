@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   Pause() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    sadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -5,6 +5,9 @@
 -- Returns  a JSON array of at most count jobs
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
+-- Repeat   safe
+-- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
+--          zcount zincrby zrangebyscore zrem zrevrange zscore
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

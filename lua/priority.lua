@@ -5,6 +5,8 @@
 -- Returns  n
 -- Errors   Priority() when there is no such job
 -- Cost     4 commands
+-- Repeat   safe
+-- Needs    hdel hmget hset zadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

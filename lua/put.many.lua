@@ -6,6 +6,10 @@
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 4 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"

@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   Queue.forget() when none is named
 -- Cost     2 commands for each
+-- Repeat   safe
+-- Needs    zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -6,6 +6,9 @@
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused}
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
+-- Repeat   safe
+-- Needs    exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount zincrby
+--          zrange zrangebyscore zrem
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

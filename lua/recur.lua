@@ -6,6 +6,9 @@
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

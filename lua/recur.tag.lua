@@ -5,6 +5,8 @@
 -- Returns  JSON of the recurring job's tags
 -- Errors   Tag() when there is no such job
 -- Cost     2 commands
+-- Repeat   safe
+-- Needs    hget hset time
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

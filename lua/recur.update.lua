@@ -5,6 +5,8 @@
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
+-- Repeat   once
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

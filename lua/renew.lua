@@ -6,6 +6,8 @@
 --          '!' and why it could not be renewed
 -- Errors   Renew()
 -- Cost     4 commands, 1 for each queue and 2 for each job
+-- Repeat   once
+-- Needs    del hdel hmget hset time zadd
 
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"

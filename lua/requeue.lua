@@ -5,6 +5,9 @@
 -- Returns  the jid
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
+-- Repeat   once
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 
 -- @include "lib/put.lua"
 

@@ -8,6 +8,9 @@
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
+-- Repeat   once
+-- Needs    del expire hdel hexists hget hincrby hmget hset lindex lpush ltrim publish rpush sadd
+--          srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/give.lua"

@@ -6,6 +6,8 @@
 -- Returns  {last, now}, as text; last is not after now
 -- Errors   Schedule.last()
 -- Cost     1 command, 1 more for a new schedule
+-- Repeat   once
+-- Needs    hget hset time
 
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"

@@ -5,6 +5,9 @@
 -- Returns  the jid, nil when the schedule has gone past that time already, or 0 when it is not due yet
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
+-- Repeat   once
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 

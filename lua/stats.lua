@@ -6,6 +6,8 @@
 --          {count, mean, std, histogram}, the histogram having 60 seconds, 59 minutes, 23 hours and 6 days
 -- Errors   Stats()
 -- Cost     3 commands
+-- Repeat   safe
+-- Needs    hmget time
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -6,6 +6,8 @@
 --          top: JSON of the tags that two or more jobs have, most first
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
+-- Repeat   safe
+-- Needs    hget hset time zadd zcard zincrby zrange zrem zrevrangebyscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

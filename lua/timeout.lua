@@ -5,6 +5,9 @@
 -- Returns  nil
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job
+-- Repeat   once
+-- Needs    hdel hget hmget hset lindex lpush ltrim publish rpush srem time zadd zcard zpopmax
+--          zpopmin zrem
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

@@ -6,6 +6,8 @@
 --          else 1 when that changed something, 0 when not
 -- Errors   Track() when there is no such job
 -- Cost     2 commands; none: 4 for each tracked job
+-- Repeat   safe
+-- Needs    exists hdel hmget lrange publish rpush smembers time zadd zrange zrem zscore
 
 -- @include "lib/clock.lua"
 -- @include "lib/check.lua"

@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   Unpause() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

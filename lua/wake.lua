@@ -6,6 +6,8 @@
 -- Returns  nil
 -- Errors   none
 -- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
+-- Repeat   once
+-- Needs    exists get publish sismember srem time zpopmax zpopmin zrange
 
 -- @include "lib/clock.lua"
 -- @include "lib/wake.lua"

@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

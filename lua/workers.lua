@@ -7,6 +7,8 @@
 --          another worker has it; 'held' leaves it out
 -- Errors   none
 -- Cost     2 commands, 2 for each worker; forgets at most 1000 that were not seen for max-worker-age
+-- Repeat   safe
+-- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
 
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
