@@ -36,6 +36,16 @@ func Repeatable(command string) bool { return scriptOf(command).facts.Repeatable
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
 
+// DecodeReserved reads a reply of reserve; the jobs.
+func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
+	got, err := c.decodeReserved(reply)
+	var jobs []*Job
+	for _, reserved := range got.jobs {
+		jobs = append(jobs, reserved.job)
+	}
+	return jobs, err
+}
+
 // DecodeEvent reads what was published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
 

@@ -183,41 +183,75 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	out.wait = numberOf(items[1]).duration()
 	out.claim = stringOf(items[2])
-	for _, item := range items[4:] {
-		fields, ok := item.([]any)
-		if !ok || len(fields) != 12 {
-			return reserved{}, unexpected("reserve", item)
-		}
-		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
+	if out.jobs, err = c.decodeReservedJobs(items[4:]); err != nil {
+		return reserved{}, err
 	}
 	return out, nil
 }
 
-// decodeReservedJob reads the fields of a job in the order in which the script lists them.
-func (c *Client) decodeReservedJob(fields []any) reservedJob {
+// decodeReservedJobs reads the names of the fields, and the values that each job has for them.
+func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	names := strings.Fields(stringOf(items[0]))
+	jobs := make([]reservedJob, 0, len(items)-1)
+	for _, item := range items[1:] {
+		values, ok := item.([]any)
+		if !ok {
+			return nil, unexpected("reserve", item)
+		}
+		job := c.decodeReservedJob(jobFields{names: names, values: values})
+		if job.job.JID == "" || job.job.since == "" {
+			return nil, unexpected("reserve", item)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs, nil
+}
+
+// jobFields are the fields of a job in the reply of the script reserve.
+type jobFields struct {
+	names  []string
+	values []any
+}
+
+// text returns a field, empty when the job has none of that name.
+func (f jobFields) text(name string) string {
+	i := slices.Index(f.names, name)
+	if i < 0 || i >= len(f.values) {
+		return ""
+	}
+	return stringOf(f.values[i])
+}
+
+func (f jobFields) number(name string) number { return numberOf(f.text(name)) }
+
+// decodeReservedJob reads the fields of a job. Those that it does not know are left alone.
+func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	job := &Job{
-		JID:         stringOf(fields[0]),
-		Klass:       stringOf(fields[1]),
-		Queue:       stringOf(fields[2]),
-		Priority:    numberOf(fields[3]).int(),
-		Retries:     numberOf(fields[4]).int(),
-		Remaining:   numberOf(fields[5]).int(),
-		Data:        json.RawMessage(stringOf(fields[6])),
-		SpawnedFrom: stringOf(fields[9]),
+		JID:         fields.text("jid"),
+		Klass:       fields.text("klass"),
+		Queue:       fields.text("queue"),
+		Priority:    fields.number("priority").int(),
+		Retries:     fields.number("retries").int(),
+		Remaining:   fields.number("remaining").int(),
+		Data:        json.RawMessage(fields.text("data")),
+		SpawnedFrom: fields.text("spawned_from_jid"),
 		State:       StateRunning,
 		Worker:      c.worker,
 		client:      c,
-		since:       stringOf(fields[11]),
+		since:       fields.text("time"),
 	}
 	var tags list[text]
-	if raw := stringOf(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
+	if raw := fields.text("tags"); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
 		job.Tags = stringsOf(tags)
 	}
 	var failure failureReply
-	if raw := stringOf(fields[8]); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+	if raw := fields.text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
 	}
-	heartbeat := numberOf(fields[10]).duration()
+	heartbeat := fields.number("heartbeat").duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
 }

@@ -27,7 +27,8 @@ end
 
 -- A job as it is now that it is popped.
 local function popped_json(job, tracked, its_worker, expires)
-  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  job[HISTORY] = false
+  job[STATE], job[WORKER], job[EXPIRES] = 'running', its_worker, expires
   return job_json(job, tracked)
 end
 

@@ -321,9 +321,12 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -335,7 +338,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -352,8 +355,8 @@ local function job_json(job, tracked)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -661,7 +664,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
+    local job = read_untaken(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -704,7 +707,8 @@ if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 local function popped_json(job, tracked, its_worker, expires)
-  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  job[12] = false
+  job[13], job[14], job[15] = 'running', its_worker, expires
   return job_json(job, tracked)
 end
 local out = {}
@@ -858,7 +862,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -904,11 +907,10 @@ local function know_queue(queue)
   end
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -1023,11 +1025,10 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'scheduled'), jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -1247,7 +1248,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -1623,10 +1624,9 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -1699,7 +1699,6 @@ local function not_owned(jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
-local PRUNED = 100
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -1767,7 +1766,6 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
-local READY = ' '
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -1791,7 +1789,7 @@ local function keep_delay(key, delay, means_none)
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
@@ -1934,7 +1932,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, PRUNED + #items)
+    prune(before, excess, 100 + #items)
   end
 end
 local function tell(items)
@@ -2292,10 +2290,9 @@ local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -2686,10 +2683,9 @@ local function not_owned(jid, owner, state, worker, time, since)
   end
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -2889,10 +2885,9 @@ local function forget_failure(jid, queue, failure)
   uncount_failure(queue, told)
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3034,10 +3029,9 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3105,10 +3099,9 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3172,11 +3165,10 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3186,7 +3178,7 @@ local function wake(queue)
   end
 end
 local function wake_any()
-  for _ = 1, PASSED do
+  for _ = 1, 100 do
     local worker = try('spop', prefix .. 'x:idle')
     if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
       return
@@ -3329,11 +3321,10 @@ end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3721,10 +3712,9 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -3797,7 +3787,6 @@ local function not_owned(jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
-local PRUNED = 100
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -3865,7 +3854,6 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
-local READY = ' '
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -3889,7 +3877,7 @@ local function keep_delay(key, delay, means_none)
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
@@ -4032,7 +4020,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, PRUNED + #items)
+    prune(before, excess, 100 + #items)
   end
 end
 local function tell(items)
@@ -4543,12 +4531,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4560,7 +4548,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -4577,8 +4565,8 @@ local function job_json(job, tracked)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -4821,7 +4809,6 @@ end
     move_scheduled(queue, limit)
   end
 end
-local MOVED = 10000
 local function page(first)
   return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
@@ -4844,7 +4831,7 @@ elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, 10000)
   end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then
@@ -5161,12 +5148,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -5178,7 +5165,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -5195,8 +5182,8 @@ local function job_json(job, tracked)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -5407,12 +5394,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -5424,7 +5411,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -5441,8 +5428,8 @@ local function job_json(job, tracked)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -5848,7 +5835,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -5894,11 +5880,10 @@ local function know_queue(queue)
   end
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -6013,11 +5998,10 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'scheduled'), jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -6237,7 +6221,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -6562,13 +6546,12 @@ end
     move_scheduled(queue, limit)
   end
 end
-local MOVED = 10000
 local function size(queue, part)
   return finite(try('zcard', queue_key(queue, part)), 0)
 end
 local function counts(queue)
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, 10000)
   end
   local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
   return cjson.encode({
@@ -6719,11 +6702,10 @@ local function array(list)
   return cjson.encode(list)
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7087,11 +7069,10 @@ local function know_queue(queue)
   end
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7419,7 +7400,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -7465,11 +7445,10 @@ local function know_queue(queue)
   end
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7584,11 +7563,10 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'scheduled'), jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -7808,7 +7786,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -8140,9 +8118,12 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -8448,7 +8429,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
+    local job = read_untaken(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -8507,11 +8488,10 @@ if #queues > 1 or count == 0 then
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -8602,15 +8582,15 @@ local function open(i, wanted)
   end
   return none, 0
 end
-local function fields(heartbeat)
+local function reserved_values(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, stamp
+    job[11], job[12] = stamp, heartbeat
     return job
   end
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
   end
 end
 local function take_ordered(out)
@@ -8692,11 +8672,10 @@ end
   until gone == 0
 end
 local function become_idle()
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -8786,8 +8765,11 @@ else
   listeners = become_busy()
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
+if #out > 0 then
+  reply[5] = table.concat(JOB_FIELDS, ' ', 1, 12 - 1) .. ' heartbeat'
+end
 for i = 1, #out do
-  reply[i + 4] = out[i]
+  reply[i + 5] = out[i]
 end
 return reply
 elseif command == 'schedule' then
@@ -8932,7 +8914,6 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -8978,11 +8959,10 @@ local function know_queue(queue)
   end
 end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -9097,11 +9077,10 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'scheduled'), jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -9321,7 +9300,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -9826,10 +9805,9 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10025,12 +10003,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -10042,7 +10020,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -10059,8 +10037,8 @@ local function job_json(job, tracked)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. '}'
 end
@@ -10276,10 +10254,9 @@ local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10360,10 +10337,9 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
@@ -10435,10 +10411,9 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end

@@ -12,9 +12,9 @@
 -- Returns  an array: the cursor of the next call; how many seconds to wait at the most, as text,
 --          '0' when there may be more; the queue for whose next due job this worker waits, or
 --          ''; how many clients listen for puts by other scripts, 2 when nobody is idle, and -1
---          when this worker is idle and is not heard itself; then an array for each job:
---          jid, klass, queue, priority, retries, remaining, data, tags, failure,
---          spawned_from_jid, heartbeat, since when it is this worker's
+--          when this worker is idle and is not heard itself. When there are jobs, the names
+--          of their fields as one text with spaces between, then an array of the values for each
+--          job: fields of the job hash, time being since when it is this worker's, and heartbeat
 -- Errors   Reserve()
 -- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
 --          4 for each queue more when the worker becomes idle
@@ -133,17 +133,18 @@ local function open(i, wanted)
   return none, 0
 end
 
--- What a job is to a worker: no history and no relations, which are dear and seldom needed.
-local function fields(heartbeat)
+-- Cuts a job down to what the worker gets: neither relations nor history, which are expensive and
+-- seldom needed. The heartbeat takes the place of the history.
+local function reserved_values(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, stamp
+    job[TIME], job[HISTORY] = stamp, heartbeat
     return job
   end
 end
 
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
   end
 end
 
@@ -318,7 +319,10 @@ else
   listeners = become_busy()
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
+if #out > 0 then
+  reply[5] = table.concat(JOB_FIELDS, ' ', 1, HISTORY - 1) .. ' heartbeat'
+end
 for i = 1, #out do
-  reply[i + 4] = out[i]
+  reply[i + 5] = out[i]
 end
 return reply

@@ -20,7 +20,7 @@ if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
     local job = read_job(try, jid)
-    if job[1] then
+    if job[JID] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid

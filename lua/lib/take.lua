@@ -76,16 +76,16 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
-    if not job[1] and not job.err and call('exists', key) == 1 then
-      job[1] = jid
+    local job = read_untaken(try, key)
+    if not job[JID] and not job.err and call('exists', key) == 1 then
+      job[JID] = jid
     end
-    if job[1] then
+    if job[JID] then
       n = n + 1
-      adopt_history(jid, job[12])
+      adopt_history(jid, job[HISTORY])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[TIME], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
