@@ -11,12 +11,12 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local among = {}
 for i = 2, #ARGV do

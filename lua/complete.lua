@@ -13,6 +13,7 @@
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
+-- @include "lib/events.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])

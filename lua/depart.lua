@@ -10,8 +10,8 @@
 -- Repeat   once
 -- Needs    del hmget publish spop srem time zpopmax zpopmin zrange zrem
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
 
 local worker = required('Depart', 'worker', ARGV[2])

@@ -10,9 +10,8 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/bulk.lua"
--- @include "lib/tags.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/sets.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -57,7 +56,7 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')

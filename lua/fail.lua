@@ -10,6 +10,7 @@
 --          srem time zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local jid = required('Job', 'jid', ARGV[2])

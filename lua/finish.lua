@@ -21,6 +21,7 @@
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])

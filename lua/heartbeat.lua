@@ -8,8 +8,9 @@
 -- Repeat   safe
 -- Needs    del hdel hmget hset time zadd
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/owner.lua"
 
 local jid = required('Job', 'jid', ARGV[2])

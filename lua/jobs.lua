@@ -11,17 +11,11 @@
 -- Needs    exists hget hmget hset lindex lpush ltrim rpush time zadd zcount zincrby zrange
 --          zrangebyscore zrem zrevrange
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/bulk.lua"
--- @include "lib/history.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/due.lua"
-
--- Due jobs that one call moves at the most.
-local MOVED = 10000
+-- @include "lib/work.lua"
 
 local function page(first)
   return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
@@ -47,7 +41,7 @@ elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, MAX_MOVED)
   end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then

@@ -8,9 +8,9 @@
 -- Repeat   once
 -- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/history.lua"
 
 -- Whether a strict reader takes what cjson took: that lets control characters pass in strings,

@@ -8,7 +8,6 @@
 -- Repeat   safe
 -- Needs    exists hdel hmget lrange rpush smembers zscore
 
--- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
 return find_jobs(ARGV, 2)

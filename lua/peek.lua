@@ -9,15 +9,12 @@
 -- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
 --          zcount zincrby zrangebyscore zrem zrevrange zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/bulk.lua"
--- @include "lib/events.lua"
--- @include "lib/history.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/work.lua"
--- @include "lib/due.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])

@@ -12,7 +12,11 @@
 --          rpush sadd sismember smembers time zadd zcount zincrby zmscore zpopmax zrangebyscore
 --          zrem zscore
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
 -- @include "lib/take.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])

@@ -13,4 +13,4 @@
 
 -- @include "lib/put.lua"
 
-return put_from_arguments()
+return put_from_arguments(2)

@@ -15,6 +15,36 @@ if command == 'put' and #ARGV % 2 == 0 then
   table.insert(ARGV, 2, '')
 end
 if command == 'pop' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -46,36 +76,6 @@ local function whole(area, name, text)
   return n
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    must_write()
-    return try(...)
-  end
-  return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -93,6 +93,14 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
 end
 local function array(list)
   if #list == 0 then
@@ -114,13 +122,12 @@ end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
 end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
   end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+  return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -232,6 +239,48 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
+end
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":[],"dependencies":[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked)
+  local jid, tags, failure = job[1], job[8], job[9]
+  adopt_history(jid, job[12])
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[2],
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
+    tracked = tracked,
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. '}'
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
+end
 local function day_of(at)
   return at - at % 86400
 end
@@ -321,55 +370,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
-}
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
-end
-local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function job_json(job, tracked)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    priority = finite(job[4], 0),
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
@@ -394,10 +394,18 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
   end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -418,40 +426,10 @@ local function names_of(text)
   end
   return found
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -462,6 +440,15 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -564,6 +551,19 @@ local function bring_due(queue, recur, scheduled, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function add_failure(jid, group)
@@ -743,24 +743,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -846,6 +828,24 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -860,6 +860,40 @@ local function publish_each_tracked(channel, jids)
     if scores[i] then
       publish(channel, jids[i])
     end
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
@@ -897,40 +931,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -938,92 +938,10 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -1041,6 +959,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -1076,6 +1000,58 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -1115,6 +1091,30 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
@@ -1131,7 +1131,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -1174,7 +1174,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -1316,13 +1316,13 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
-return put_from_arguments()
+return put_from_arguments(2)
 elseif command == 'complete' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -1416,6 +1416,13 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -1434,13 +1441,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -1456,6 +1456,77 @@ local function publish_each_tracked(channel, jids)
       publish(channel, jids[i])
     end
   end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
+local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
+end
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -1526,6 +1597,17 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
+  end
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local function day_of(at)
@@ -1617,88 +1699,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-local function release_dependents(jid)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function free(jid, released)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', queue_key(queue, 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
-end
-local function not_owned(jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
-  end
-end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -1766,6 +1766,11 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -1773,11 +1778,6 @@ local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -2047,6 +2047,22 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -2064,22 +2080,6 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -2185,6 +2185,11 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -2202,11 +2207,6 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2261,17 +2261,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
@@ -2309,6 +2298,17 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
   end
 end
 local function read_owned(item, worker)
@@ -2530,21 +2530,6 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -2559,6 +2544,21 @@ end
 local function publish_tracked(channel, jid)
   if is_tracked(jid) then
     publish(channel, jid)
+  end
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
   end
 end
 local function entry(at, what, details)
@@ -2651,12 +2651,6 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -2698,6 +2692,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
@@ -2778,25 +2778,6 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -2828,23 +2809,24 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
     end
   end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  return found
 end
 local function day_of(at)
   return at - at % 86400
@@ -2884,6 +2866,18 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -2900,6 +2894,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local among = {}
 for i = 2, #ARGV do
@@ -3122,15 +3122,6 @@ call('hdel', prefix .. 'config', option)
 publish('log', cjson.encode({event = 'config_unset', option = option}))
 wake_for_limit(option)
 elseif command == 'depart' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -3146,6 +3137,15 @@ local function job_key(jid)
 end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local stamp = ARGV[1]
 local now
@@ -3257,18 +3257,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
@@ -3318,9 +3306,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -3337,6 +3322,9 @@ local function wake_for(queue, delay)
   if delay < 3600 then
     wake(queue)
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
 end
   local key = job_key(jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -3361,6 +3349,18 @@ end
     call('hdel', key, 'x:undelayed')
   end
   wake_for(queue, due and due - now or 0)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -3401,7 +3401,7 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')
@@ -3504,6 +3504,13 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3522,13 +3529,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -3544,6 +3544,77 @@ local function publish_each_tracked(channel, jids)
       publish(channel, jids[i])
     end
   end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
+local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
+end
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -3614,6 +3685,17 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
+  end
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
   end
 end
 local function day_of(at)
@@ -3705,88 +3787,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-local function release_dependents(jid)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function free(jid, released)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', queue_key(queue, 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
-end
-local function not_owned(jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
-  end
-end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -3854,6 +3854,11 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -3861,11 +3866,6 @@ local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -4196,6 +4196,24 @@ local function publish_tracked(channel, jid)
     publish(channel, jid)
   end
 end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
 local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
@@ -4207,24 +4225,6 @@ local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
   if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_unlisted(queue)
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
   end
 end
 local function add_failure(jid, group)
@@ -4416,6 +4416,9 @@ local function required(area, name, text)
   end
   return text
 end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -4435,9 +4438,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -4583,21 +4583,6 @@ local prefix = KEYS[1]
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -4620,6 +4605,21 @@ local function integer(area, name, text)
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -4645,6 +4645,11 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -4663,11 +4668,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -4865,21 +4865,6 @@ local try = redis.pcall
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -4895,6 +4880,21 @@ local function json(area, name, text)
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -5033,6 +5033,9 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -5052,9 +5055,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -5237,21 +5237,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -5282,6 +5267,21 @@ local function whole(area, name, text)
   end
   return n
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -5301,9 +5301,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function list_of(text)
@@ -5394,50 +5391,8 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
-}
-local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
-local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function job_json(job, tracked)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    priority = finite(job[4], 0),
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
-end
-local function find_job(run, jid)
-  local job = read_job(run, jid)
-  if job[1] then
-    return job_json(job, is_tracked(jid))
-  end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -5448,6 +5403,11 @@ local function recur_key(jid)
 end
 local function exact(n)
   return string.format('%.17g', n)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function list_of(text)
   if not text then
@@ -5467,11 +5427,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -5498,9 +5453,6 @@ local function record(key, text, cap)
   end
   return length
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -5510,6 +5462,9 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -5611,6 +5566,51 @@ end
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_job(run, jid)
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
+end
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":[],"dependencies":[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked)
+  local jid, tags, failure = job[1], job[8], job[9]
+  adopt_history(jid, job[12])
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[2],
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
+    tracked = tracked,
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. '}'
+end
+local function find_job(run, jid)
+  local job = read_job(run, jid)
+  if job[1] then
+    return job_json(job, is_tracked(jid))
   end
 end
 local queue = required('Queue', 'queue', ARGV[2])
@@ -5789,6 +5789,18 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -5807,18 +5819,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -5833,6 +5833,40 @@ local function publish_each_tracked(channel, jids)
     if scores[i] then
       publish(channel, jids[i])
     end
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
@@ -5870,40 +5904,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -5911,92 +5911,10 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -6014,6 +5932,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -6049,6 +5973,58 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -6088,6 +6064,30 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
@@ -6104,7 +6104,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -6147,7 +6147,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -6382,6 +6382,11 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6400,11 +6405,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -6607,24 +6607,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -6686,20 +6668,32 @@ local function options(area, first, last)
   end
   return given
 end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
   end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
 end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -6716,6 +6710,12 @@ local function wake(queue)
 end
   if delay < 3600 then
     wake(queue)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
   end
 end
 local queue = named('Queue', 'queue', ARGV[2])
@@ -6837,21 +6837,6 @@ local prefix = KEYS[1]
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -6886,15 +6871,15 @@ end
   end
   return found
 end
-local function with_tags(list, extra, first)
+local function union(list, more, first)
   local has = {}
   for i = 1, #list do
     has[list[i]] = true
   end
-  for i = first, #extra do
-    if not has[extra[i]] then
-      has[extra[i]] = true
-      list[#list + 1] = extra[i]
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
     end
   end
   return list
@@ -6904,7 +6889,7 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(with_tags(names_of(tags), ARGV, 3))
+local text = array(union(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.untag' then
@@ -6947,25 +6932,10 @@ end
   end
   return found
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function without_tags(list, extra, first)
+local function difference(list, other, first)
   local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
+  for i = first, #other do
+    gone[other[i]] = true
   end
   for i = 1, #list do
     if not gone[list[i]] then
@@ -6979,7 +6949,7 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(without_tags(names_of(tags), ARGV, 3))
+local text = array(difference(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.update' then
@@ -6998,24 +6968,6 @@ local function recur_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7059,14 +7011,26 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -7083,6 +7047,12 @@ local function wake(queue)
 end
   if delay < 3600 then
     wake(queue)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
   end
 end
 local jid = required('Recurring', 'jid', ARGV[2])
@@ -7128,15 +7098,6 @@ for option, value in pairs(changes) do
 end
 return true
 elseif command == 'renew' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -7167,6 +7128,20 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7184,11 +7159,6 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -7275,36 +7245,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -7384,6 +7324,36 @@ local function options(area, first, last)
   end
   return given
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7398,6 +7368,40 @@ local function publish_each_tracked(channel, jids)
     if scores[i] then
       publish(channel, jids[i])
     end
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
@@ -7435,40 +7439,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -7476,92 +7446,10 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7579,6 +7467,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -7614,6 +7508,58 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -7653,6 +7599,30 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
@@ -7669,7 +7639,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -7712,7 +7682,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -7854,17 +7824,47 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
 end
-return put_from_arguments()
+return put_from_arguments(2)
 elseif command == 'reserve' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -7902,36 +7902,6 @@ local function named(area, name, text)
   return text
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    must_write()
-    return try(...)
-  end
-  return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7957,6 +7927,13 @@ local function must_publish()
 end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
+end
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -8028,6 +8005,16 @@ local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
   end
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function day_of(at)
   return at - at % 86400
@@ -8118,23 +8105,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
-}
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
@@ -8159,10 +8129,18 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
   end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -8183,40 +8161,10 @@ local function names_of(text)
   end
   return found
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -8227,6 +8175,15 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -8329,6 +8286,19 @@ local function bring_due(queue, recur, scheduled, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function add_failure(jid, group)
@@ -8789,36 +8759,6 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -8898,6 +8838,36 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -8912,6 +8882,40 @@ local function publish_each_tracked(channel, jids)
     if scores[i] then
       publish(channel, jids[i])
     end
+  end
+end
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
@@ -8949,40 +8953,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -8990,92 +8960,10 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -9093,6 +8981,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -9128,6 +9022,58 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -9167,6 +9113,30 @@ local function forget_failure(jid, queue, failure)
   end
   uncount_failure(queue, told)
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
@@ -9183,7 +9153,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -9226,7 +9196,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -9368,10 +9338,10 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
 local id = required('Schedule', 'id', ARGV[2])
@@ -9383,21 +9353,10 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-table.remove(ARGV, 2)
-table.remove(ARGV, 2)
-local jid = put_from_arguments()
+local jid = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid
 elseif command == 'schedule.last' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
@@ -9406,6 +9365,15 @@ local function finite(text, default)
     return n
   end
   return default
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local stamp = ARGV[1]
 local now
@@ -9575,6 +9543,31 @@ end
   end
   return found
 end
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -9612,31 +9605,6 @@ local function remove_tags(jid, tags, first)
     remove_tag(jid, tags[i])
   end
 end
-local function with_tags(list, extra, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #extra do
-    if not has[extra[i]] then
-      has[extra[i]] = true
-      list[#list + 1] = extra[i]
-    end
-  end
-  return list
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local action = ARGV[2]
 if not action then
   reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
@@ -9650,10 +9618,10 @@ if action == 'add' or action == 'remove' then
   local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
-    tags = with_tags(tags, ARGV, 4)
+    tags = union(tags, ARGV, 4)
     add_tags(jid, tags, known + 1)
   else
-    tags = without_tags(tags, ARGV, 4)
+    tags = difference(tags, ARGV, 4)
     remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)
@@ -9681,6 +9649,9 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -9695,9 +9666,6 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
 end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -9856,6 +9824,15 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -9871,14 +9848,16 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
-  return text
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function array(list)
   if #list == 0 then
@@ -9899,17 +9878,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -10088,19 +10056,9 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function reject(area, message)
@@ -10133,6 +10091,21 @@ local function whole(area, name, text)
   end
   return n
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -10142,30 +10115,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -10228,15 +10177,23 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
+local function day_of(at)
+  return at - at % 86400
 end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
@@ -10265,6 +10222,17 @@ end
     end
   end
 end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
 local queue = required('Queue', 'queue', ARGV[2])
 local group = required('Unfail', 'group', ARGV[3])
 local count = whole('Unfail', 'count', ARGV[4] or 25)
@@ -10289,7 +10257,7 @@ for _, job in ipairs(jobs) do
   record(job_hash, entry(now, '"put"', cjson.encode({q = queue})))
   uncount_failure(job[1], list_of(job[4]))
   call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
-    'queue', queue, 'remaining', job[3] or 5)
+    'queue', queue, 'remaining', job[3] or '5')
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)

@@ -10,11 +10,12 @@
 -- Waits    for replicas
 -- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/json.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local queue = named('Queue', 'queue', ARGV[2])
 local jid = named('Recur', 'jid', ARGV[3])

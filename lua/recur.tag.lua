@@ -6,18 +6,18 @@
 -- Errors   Tag() when there is no such job
 -- Cost     2 commands
 -- Repeat   safe
--- Needs    hget hset time
+-- Needs    hget hset
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
--- @include "lib/tags.lua"
+-- @include "lib/sets.lua"
 
 local jid = required('Recurring', 'jid', ARGV[2])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(with_tags(names_of(tags), ARGV, 3))
+local text = array(union(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text

@@ -8,10 +8,11 @@
 -- Repeat   once
 -- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)

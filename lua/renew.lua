@@ -9,9 +9,10 @@
 -- Repeat   once
 -- Needs    del hdel hmget hset time zadd
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/owner.lua"
 
 local worker = required('Renew', 'worker', ARGV[2])

@@ -23,7 +23,11 @@
 --          pubsub|numsub rpush sadd set sismember smismember srem time zadd zcard zcount zincrby
 --          zmscore zpopmax zpopmin zrange zrangebyscore zrem zscore
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 

@@ -13,6 +13,7 @@
 --          srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local item = {

@@ -9,6 +9,7 @@
 -- Repeat   once
 -- Needs    hget hset time
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 

@@ -11,6 +11,9 @@
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/put.lua"
 
 local id = required('Schedule', 'id', ARGV[2])
@@ -23,8 +26,6 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-table.remove(ARGV, 2)
-table.remove(ARGV, 2)
-local jid = put_from_arguments()
+local jid = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid

@@ -11,7 +11,6 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/stats.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])

@@ -12,6 +12,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
+-- @include "lib/sets.lua"
 -- @include "lib/tags.lua"
 
 local action = ARGV[2]
@@ -28,10 +29,10 @@ if action == 'add' or action == 'remove' then
   local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
-    tags = with_tags(tags, ARGV, 4)
+    tags = union(tags, ARGV, 4)
     add_tags(jid, tags, known + 1)
   else
-    tags = without_tags(tags, ARGV, 4)
+    tags = difference(tags, ARGV, 4)
     remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)

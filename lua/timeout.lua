@@ -9,12 +9,11 @@
 -- Needs    hdel hget hmget hset lindex lpush ltrim publish rpush srem time zadd zcard zpopmax
 --          zpopmin zrem
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
--- @include "lib/work.lua"
 -- @include "lib/wake.lua"
 
 local running = {}

@@ -9,11 +9,12 @@
 -- Repeat   safe
 -- Needs    exists hdel hmget lrange publish rpush smembers time zadd zrange zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/jobs.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
+-- @include "lib/json.lua"
 
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then

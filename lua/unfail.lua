@@ -9,15 +9,16 @@
 -- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush srem
 --          time zadd zpopmax zpopmin zscore
 
--- @include "lib/clock.lua"
--- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
--- @include "lib/stats.lua"
--- @include "lib/history.lua"
--- @include "lib/work.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local group = required('Unfail', 'group', ARGV[3])
@@ -46,7 +47,7 @@ for _, job in ipairs(jobs) do
   record(job_hash, entry(now, '"put"', cjson.encode({q = queue})))
   uncount_failure(job[1], list_of(job[4]))
   call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
-    'queue', queue, 'remaining', job[3] or 5)
+    'queue', queue, 'remaining', job[3] or DEFAULT_RETRIES)
 end
 call('ltrim', key, 0, -count - 1)
 drop_empty_group(group)

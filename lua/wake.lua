@@ -9,7 +9,7 @@
 -- Repeat   once
 -- Needs    exists get publish sismember srem time zpopmax zpopmin zrange
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/wake.lua"
 
 for i = 2, #ARGV do

@@ -10,9 +10,11 @@
 -- Repeat   safe
 -- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
--- @include "lib/bulk.lua"
+-- @include "lib/settings.lua"
 
 -- The end of time, for locks: 100 days from now.
 local far = exact(now + 8640000)
@@ -27,7 +29,7 @@ local function forget(old) -- cold
 end
 
 local function forget_old()
-  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), DEFAULT_MAX_WORKER_AGE)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
   if #old > 0 then
     forget(old)

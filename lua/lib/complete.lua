@@ -1,17 +1,19 @@
 -- Completing jobs: one, or many at once, each with an outcome of its own. What they share is
 -- read and written once.
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/deps.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/owner.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/tags.lua"
--- @include "lib/deps.lua"
--- @include "lib/work.lua"
--- @include "lib/owner.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- At most this many old jobs are cleared away by one call: more would stall the server.
 local PRUNED = 100
@@ -110,7 +112,7 @@ local function read_completed(item, worker)
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
+  item.key, item.priority, item.retries = key, job[3], job[4] or DEFAULT_RETRIES
   item.ran = now - finite(job[6], now)
   item.history, item.grace = job[7], job[8]
   if item.next then
@@ -233,7 +235,7 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
+    keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY), finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
     tell(finished)
   end
   for i = 1, #queues do

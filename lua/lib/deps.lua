@@ -1,8 +1,10 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
--- @include "lib/work.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- Those of the list, from first on, that a job has to wait for: they exist, or are put by this
 -- call before it, and are not complete. Else why one of them can't be read.

@@ -1,11 +1,15 @@
 -- What has fallen due: nothing runs on a schedule by itself, whoever asks a queue moves it.
 
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
--- @include "lib/tags.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/work.lua"
+
+-- How many due jobs of a queue a command moves that was not asked for a number of jobs.
+local MAX_MOVED = 10000
 
 -- Puts the child of a recurring job that was due at a time.
 local function spawn(queue, parent, child, job, at)

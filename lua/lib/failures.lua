@@ -1,10 +1,11 @@
 -- Failure groups: who failed for the same reason, newest first.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/stats.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/stats.lua"
 
 -- Files a job under a group. Returns the server's error when it can't be.
 local function add_failure(jid, group)

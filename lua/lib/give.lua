@@ -1,14 +1,13 @@
 -- Ending a worker's hold on a job otherwise than by completing it.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/history.lua"
--- @include "lib/stats.lua"
--- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- Reads a job that this worker is to have; why it has it not, or nil.
 local function read_owned(item, worker)

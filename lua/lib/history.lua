@@ -2,6 +2,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/json.lua"
+-- @include "lib/settings.lua"
 
 -- An entry's text; what is JSON, and so are the details, nil when there are none.
 local function entry(at, what, details)
@@ -14,7 +15,7 @@ end
 
 -- How many entries a job keeps. 0 or less: all of them.
 local function history_cap(text)
-  return finite(text, 100)
+  return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
 -- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.

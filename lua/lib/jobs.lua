@@ -1,9 +1,9 @@
 -- A job as clients read it.
 
 -- @include "lib/base.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
 
 -- The fields of a job that are read together, and the place of each in what is read. Taking a
 -- job overwrites those from state on, so they are not read then. A new field goes before history.

@@ -1,12 +1,14 @@
 -- Locks: a running job is its worker's until the lock's time; then the worker is warned once,
 -- has the grace period to answer, and at its end the job is handed to whoever asks.
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
--- @include "lib/failures.lua"
 
 -- Warns the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)

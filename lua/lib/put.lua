@@ -3,17 +3,20 @@
 -- All that can fail is read before the first write. Where new jobs go into one set, and wait for
 -- nothing, adding them to it is the first write, and needs no look before.
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/events.lua"
--- @include "lib/history.lua"
--- @include "lib/tags.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
--- @include "lib/work.lua"
+-- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/sets.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- Reads a job that exists and will be written again. What the item does not say stays as it was.
 local function read_old(item) -- cold
@@ -32,7 +35,7 @@ local function read_old(item) -- cold
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 
@@ -82,7 +85,7 @@ local function leave(item, worker) -- cold
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -140,7 +143,7 @@ end
 
 -- Writes one job, and text into its history.
 local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local key, tags, retries = item.key, item.tags or none, item.retries or DEFAULT_RETRIES
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
@@ -250,10 +253,10 @@ local function read_put(queue, at, first, last)
   }
 end
 
--- put and requeue, whose arguments are the same.
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at].
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end

@@ -1,17 +1,16 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
--- @include "lib/clock.lua"
--- @include "lib/bulk.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
--- @include "lib/stats.lua"
 -- @include "lib/jobs.lua"
--- @include "lib/work.lua"
--- @include "lib/settings.lua"
--- @include "lib/due.lua"
 -- @include "lib/locks.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/work.lua"
 
 -- The settings that taking jobs of a queue needs.
 local function read_settings(queue)
@@ -20,7 +19,7 @@ local function read_settings(queue)
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], 10),
+    grace = finite(values[4], DEFAULT_GRACE_PERIOD),
     cap = history_cap(values[5]),
   }
 end

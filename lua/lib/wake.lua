@@ -5,6 +5,7 @@
 -- ready wakes one of them; one that is busy again, or gone, has left x:idle or hears nothing,
 -- and the next one is taken.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 

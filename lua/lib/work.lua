@@ -1,5 +1,6 @@
 -- A queue's waiting jobs, highest score first: priority, then age.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 
