@@ -1,4 +1,4 @@
--- config.unset: gives a setting its default again.
+-- config.unset: resets a setting to its default.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, key

@@ -33,7 +33,7 @@ local function add()
   end
 end
 
--- Where the job goes when it waits for nothing more is written first: it may fail.
+-- Moving the job to where it goes without dependencies is the first write: it may fail.
 local function remove(ended, left)
   if #left == 0 then
     local problem = free(jid, false)

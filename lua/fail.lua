@@ -1,4 +1,4 @@
--- fail: ends a worker's job badly: it is kept in a failure group until it is moved or canceled.
+-- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, group, message [, data]

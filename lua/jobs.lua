@@ -18,7 +18,8 @@
 -- @include "lib/work.lua"
 
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
+  local offset = integer('Jobs', 'offset', ARGV[first] or 0)
+  return offset, integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
 local state = ARGV[2]

@@ -1,4 +1,4 @@
--- pause: queues give no jobs until they are unpaused.
+-- pause: keeps queues from giving jobs until they are unpaused.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...

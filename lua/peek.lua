@@ -21,7 +21,7 @@ local count = whole('Peek', 'count', ARGV[3])
 
 local out = {}
 
--- Adds the jobs to out. Those that are gone are dropped from the key; how many are not.
+-- Adds the jobs to out, and removes those that are gone from the key. Returns how many remain.
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do

@@ -6,7 +6,7 @@
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency
 -- Errors   Queue(), Pop()
 -- Cost     7 commands when the queue is empty, 17 for one job, 5 for each one more;
---          reading a long history is what makes a job dear
+--          a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange ltrim publish
 --          rpush sadd sismember smembers time zadd zcount zincrby zmscore zpopmax zrangebyscore

@@ -1,8 +1,9 @@
 -- put: creates a job in a queue, or moves the one that has this jid there.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json,
---          checked 1 from a caller who knows that the data is JSON, and means no delay when it says 0
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
+--          retries n, depends json, checked 1 from a caller that has checked that the data is
+--          JSON, and for whom a delay of 0 means none
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 7 commands, 3 more for each tag or dependency

@@ -173,9 +173,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -510,7 +512,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -608,7 +611,8 @@ local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state')
     local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -633,13 +637,14 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -870,7 +875,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -950,7 +956,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -1025,9 +1032,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1084,12 +1093,12 @@ local function uncount_failure(queue, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
+  local details = list_of(failure)
+  if type(details.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. details.group, 0, jid)
+    drop_empty_group(details.group)
   end
-  uncount_failure(queue, told)
+  uncount_failure(queue, details)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -1117,8 +1126,8 @@ local function remove_tags(jid, tags, first)
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -1248,7 +1257,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -1260,7 +1269,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -1464,7 +1473,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -1572,9 +1582,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1607,7 +1619,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function day_of(at)
@@ -1789,7 +1802,8 @@ local function keep_delay(key, delay, means_none)
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. ' ')
+  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
+  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
@@ -1858,7 +1872,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- it needs no memory: a server that is full takes the next write
+    must_write() -- needs no memory, so that a server out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -1866,7 +1880,8 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
   local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
@@ -1935,7 +1950,7 @@ local function keep(items, keep_seconds, keep_count)
     prune(before, excess, 100 + #items)
   end
 end
-local function tell(items)
+local function announce(items)
   local dependents = {}
   for i = 1, #items do
     local item = items[i]
@@ -1981,8 +1996,9 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
-    tell(finished)
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    announce(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
@@ -2096,7 +2112,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function must_own(area, jid, queue, owner, state, worker)
@@ -2234,9 +2251,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2272,7 +2291,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function wake(queue)
@@ -2285,7 +2305,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2307,13 +2328,15 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
   end
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -2422,7 +2445,8 @@ local function mark_exhausted(jid, queue, group, failure)
   publish_tracked('failed', jid)
 end
   group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  failure = failure or
+    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -2605,9 +2629,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2673,7 +2699,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function wake(queue)
@@ -2683,7 +2710,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2701,7 +2729,8 @@ local function leave_queue(queue, jid)
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -2731,7 +2760,9 @@ local function fail(worker, item)
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = worker, group = group, message = message,
+  }))
   publish_tracked('failed', jid)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
@@ -2859,12 +2890,12 @@ local function uncount_failure(queue, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
+  local details = list_of(failure)
+  if type(details.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. details.group, 0, jid)
+    drop_empty_group(details.group)
   end
-  uncount_failure(queue, told)
+  uncount_failure(queue, details)
 end
 local function remove_tag(jid, tag)
   if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
@@ -2885,7 +2916,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2908,7 +2940,8 @@ end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled')
+      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
+        ', which is not to be canceled')
     end
   end
 end
@@ -3035,7 +3068,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3105,7 +3139,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3172,7 +3207,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3313,7 +3349,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3552,7 +3589,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3660,9 +3698,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3695,7 +3735,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function day_of(at)
@@ -3877,7 +3918,8 @@ local function keep_delay(key, delay, means_none)
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. ' ')
+  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
+  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if part == 'depends' then
@@ -3946,7 +3988,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- it needs no memory: a server that is full takes the next write
+    must_write() -- needs no memory, so that a server out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -3954,7 +3996,8 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
   local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
@@ -4023,7 +4066,7 @@ local function keep(items, keep_seconds, keep_count)
     prune(before, excess, 100 + #items)
   end
 end
-local function tell(items)
+local function announce(items)
   local dependents = {}
   for i = 1, #items do
     local item = items[i]
@@ -4069,8 +4112,9 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
-    tell(finished)
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    announce(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
@@ -4210,7 +4254,8 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 local function know_unlisted(queue)
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
   end
 end
@@ -4249,7 +4294,8 @@ local function mark_exhausted(jid, queue, group, failure)
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -4290,7 +4336,9 @@ local function fail(worker, item)
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = worker, group = group, message = message,
+  }))
   publish_tracked('failed', jid)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
@@ -4300,7 +4348,8 @@ local function fail(worker, item)
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  failure = failure or
+    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -4465,9 +4514,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4767,7 +4818,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -4810,7 +4862,8 @@ end
   end
 end
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
+  local offset = integer('Jobs', 'offset', ARGV[first] or 0)
+  return offset, integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 local state = ARGV[2]
 if not state then
@@ -4954,9 +5007,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5082,9 +5137,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5325,9 +5382,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5526,7 +5585,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -5682,7 +5742,7 @@ if queue ~= '' then
 end
 call('hset', job_key(jid), 'priority', priority)
 if state == 'stalled' then
-  call('hdel', job_key(jid), 'grace') -- of the lock that it had: nobody would take it for a timed out job now
+  call('hdel', job_key(jid), 'grace')
 end
 return priority
 elseif command == 'put.many' then
@@ -5843,7 +5903,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -5923,7 +5984,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -5998,9 +6060,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -6057,12 +6121,12 @@ local function uncount_failure(queue, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
+  local details = list_of(failure)
+  if type(details.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. details.group, 0, jid)
+    drop_empty_group(details.group)
   end
-  uncount_failure(queue, told)
+  uncount_failure(queue, details)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -6090,8 +6154,8 @@ local function remove_tags(jid, tags, first)
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -6221,7 +6285,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -6233,7 +6297,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -6504,7 +6568,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -6703,7 +6768,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7040,7 +7106,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7175,7 +7242,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function heartbeat_of(queue)
@@ -7378,7 +7446,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7458,7 +7527,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7533,9 +7603,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7592,12 +7664,12 @@ local function uncount_failure(queue, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
+  local details = list_of(failure)
+  if type(details.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. details.group, 0, jid)
+    drop_empty_group(details.group)
   end
-  uncount_failure(queue, told)
+  uncount_failure(queue, details)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -7625,8 +7697,8 @@ local function remove_tags(jid, tags, first)
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -7756,7 +7828,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -7768,7 +7840,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -7979,9 +8051,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8245,7 +8319,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -8343,7 +8418,8 @@ local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state')
     local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -8368,13 +8444,14 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -8465,7 +8542,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8498,8 +8576,8 @@ end
   end
 end
 local function count_listeners()
-  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  return heard[2], heard[4] > 0
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
 end
 local function drop_claim()
   if claim == '' then
@@ -8527,7 +8605,8 @@ local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 local function is_empty(queue)
   local key = queue_key(queue, '')
-  return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+  return #queues > 1 and
+    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
 local function open_one(i, wanted)
   local queue = queues[i]
@@ -8633,7 +8712,8 @@ end
         lock_from(i, expired, out)
         opened = turn
       end
-      have[i] = more[i] > 0 and math.min(more[i], finite(try('zcard', queue_key(queues[i], 'work')), 0)) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', queue_key(queues[i], 'work')), 0) or 0
+      have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
       end
@@ -8649,7 +8729,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8671,8 +8752,8 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
-        'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
+        exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] == 0 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
@@ -8685,7 +8766,8 @@ local function claim_due(queue, due)
   if is_claimed(queue, due, worker) then
     return false
   end
-  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  local ttl = math.ceil((due - now) * 1000) + 1000
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -8705,7 +8787,7 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- else it asks other queues
+      try('srem', idle, gone[i]) -- a worker seen since then serves other queues
     end
   end
 end
@@ -8892,7 +8974,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8972,7 +9055,8 @@ local function wake(queue)
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9047,9 +9131,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9106,12 +9192,12 @@ local function uncount_failure(queue, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
+  local details = list_of(failure)
+  if type(details.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. details.group, 0, jid)
+    drop_empty_group(details.group)
   end
-  uncount_failure(queue, told)
+  uncount_failure(queue, details)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -9139,8 +9225,8 @@ local function remove_tags(jid, tags, first)
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -9270,7 +9356,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -9282,7 +9368,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -9738,9 +9824,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9779,7 +9867,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9905,9 +9994,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10150,9 +10241,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10217,7 +10310,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -10229,7 +10323,8 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
   end
 end
@@ -10311,7 +10406,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -10385,7 +10481,8 @@ end
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end

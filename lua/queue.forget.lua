@@ -1,4 +1,4 @@
--- queue.forget: takes queues off the list of known queues; their jobs stay.
+-- queue.forget: removes queues from the list of known queues; their jobs stay.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...

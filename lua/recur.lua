@@ -1,8 +1,9 @@
 -- recur: puts a job into a queue again and again, at an interval.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json, retries n,
---          backlog n, keep 1 when one that exists keeps its time, if its queue and interval do not change
+-- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n,
+--          tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
+--          queue and interval do not change
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands

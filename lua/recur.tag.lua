@@ -1,4 +1,4 @@
--- recur.tag: gives tags to a recurring job, for the jobs that it puts from now on.
+-- recur.tag: adds tags to a recurring job, for the jobs that it puts from now on.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, tag...

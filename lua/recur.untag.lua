@@ -1,4 +1,4 @@
--- recur.untag: takes tags from a recurring job.
+-- recur.untag: removes tags of a recurring job.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, tag...

@@ -39,7 +39,7 @@ if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
 
--- When the next job is due, and in which queue's set that is written: what may fail comes first.
+-- The time of the next job, and the queue that gets it, are written first: that may fail.
 local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval

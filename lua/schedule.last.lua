@@ -16,8 +16,8 @@
 local id = required('Schedule.last', 'id', ARGV[2])
 local key = prefix .. 'x:schedules'
 local last = finite(call('hget', key, id))
--- A time much later than now came from a clock that was ahead. A little later, it is the server's own
--- clock that was put back: what was put since then is not put again.
+-- A time much later than now came from a clock that was ahead. If it is only a little later, the
+-- server's own clock was set back: what was put since then is not put again.
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now

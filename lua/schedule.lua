@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
--- Returns  the jid, nil when the schedule has gone past that time already, or 0 when it is not due yet
+-- Returns  the jid, nil when the schedule has already passed that time, or 0 when it is not due
+--          yet
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
 -- Repeat   once

@@ -1,4 +1,4 @@
--- tag: gives tags to a job or takes them, lists the jobs of a tag, or the most used tags.
+-- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count / 'top', offset, count

@@ -1,4 +1,4 @@
--- timeout: takes running jobs from their workers at once, to be popped before all others.
+-- timeout: expires the locks of running jobs at once. They are popped before all others.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid...

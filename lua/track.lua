@@ -1,4 +1,4 @@
--- track: starts or ends watching a job, or tells which ones are watched.
+-- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, none, or: 'track' or 'untrack', jid

@@ -1,4 +1,4 @@
--- unpause: paused queues give jobs again.
+-- unpause: lets paused queues give jobs again.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...

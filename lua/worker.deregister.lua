@@ -1,4 +1,4 @@
--- worker.deregister: takes workers off the list of known workers; their locks stay.
+-- worker.deregister: removes workers from the list of known workers; their locks stay.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker...

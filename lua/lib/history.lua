@@ -18,7 +18,7 @@ local function history_cap(text)
   return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
--- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.
+-- Reduces a list that has grown beyond the cap to its first and its newest entries.
 local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -42,12 +42,14 @@ local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
 
--- A stage of the old history tells of several entries at once.
+-- A stage of the old history holds several entries at once.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))

@@ -1,4 +1,4 @@
--- Tags: who has a tag, and how many have it. Counters change only when membership does.
+-- Tags: the jobs of each tag, and how many they are. A counter changes only with its set.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"

@@ -12,7 +12,7 @@
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
 
--- The settings that taking jobs of a queue needs.
+-- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
@@ -33,18 +33,20 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
--- Deals with what is due in a queue, as far as it is wanted; the lost jobs to be handed out.
+-- Handles what is due in a queue, as much as is wanted. Returns the lost jobs to hand out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  -- Needs no memory, and fails if jobs can't be added later.
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 
--- Opens a queue that is to give so many jobs: brings what is due into its work, and returns
--- the lost jobs to be handed out first. All that can fail is read before anything is written.
+-- Prepares a queue to give so many jobs: moves what is due into its work, and returns the lost
+-- jobs, to be handed out first. All that can fail is read before anything is written.
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -65,8 +67,8 @@ local function take_work(run, queue, limit)
   return jids
 end
 
--- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
--- out. Jobs that are gone, or are none, are dropped.
+-- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to out.
+-- Drops jids without a job.
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
@@ -105,7 +107,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   end
 end
 
--- Locks all of the jids.
+-- The same for any number of jids.
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
