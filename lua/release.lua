@@ -6,8 +6,11 @@
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
 -- Cost     7 commands
+-- Repeat   once
+-- Needs    del hdel hexists hmget hset publish rpush srem time zadd zpopmax zpopmin zrem
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local item = {

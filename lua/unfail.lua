@@ -5,6 +5,9 @@
 -- Returns  how many were moved
 -- Errors   Unfail()
 -- Cost     4 commands, 6 a job
+-- Repeat   once
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
+--          srem time zadd zcard zpopmax zpopmin zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

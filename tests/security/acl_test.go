@@ -151,8 +151,8 @@ func TestADashboardNeedsNoMore(t *testing.T) {
 	require.Empty(t, refusals(t, server))
 }
 
-// The page grants what the scripts call, and not a command more.
-func TestRulesGrantWhatScriptsCall(t *testing.T) {
+// The page grants what the headers of the scripts need, and not a command more.
+func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	admin := testkit.Start(t).Client(t)
 	infos, err := admin.Command(t.Context()).Result()
 	require.NoError(t, err)
@@ -165,9 +165,9 @@ func TestRulesGrantWhatScriptsCall(t *testing.T) {
 	})
 	basic := []string{"eval", "evalsha", "ping", "subscribe"}
 	for name, needed := range map[string][]string{
-		"app":       commandsOf(t, api...),
-		"worker":    append(commandsOf(t, append(slices.Clone(working), handling...)...), "zrange"),
-		"dashboard": slices.DeleteFunc(commandsOf(t, looking...), writes),
+		"app":       needsOf(t, api...),
+		"worker":    append(needsOf(t, append(slices.Clone(working), handling...)...), "zrange"),
+		"dashboard": slices.DeleteFunc(needsOf(t, looking...), writes),
 	} {
 		needed = append(needed, basic...)
 		slices.Sort(needed)
