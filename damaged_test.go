@@ -174,7 +174,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 				func(j *qless.Job) error { return j.Timeout(ctx) },
 				func(j *qless.Job) error { return j.Release(ctx, time.Hour) },
 				func(j *qless.Job) error {
-					require.NoError(t, j.Fail(ctx, "g", "m"))
+					ran(t, j.Fail(ctx, "g", "m"), what)
 					return j.Unfail(ctx)
 				},
 				func(j *qless.Job) error { return j.Next(ctx, "q", qless.Tags("c"), qless.Priority(2)) },

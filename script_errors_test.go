@@ -141,6 +141,7 @@ var refusals = []refusal{
 	{"release", `Job(): Arg "jid" missing`, nil},
 	{"release|running", `Release(): Arg "queue" missing`, nil},
 	{"release|running|q||0|{}", `Release(): Job running has been handed out to another worker: w1`, qless.ErrLockLost},
+	{"release|running|q", `Release(): Arg "worker" missing`, nil},
 	{"release|running|q|w1", `Release(): Arg "delay" missing or not a number: nil`, nil},
 	{"release|running|q|w1|soon|{}", `Release(): Arg "delay" missing or not a number: soon`, nil},
 	{"release|running|q|w1|0", `Release(): Arg "data" missing or not JSON: nil`, nil},
