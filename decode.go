@@ -133,8 +133,8 @@ func (h historyReply) time(field string) time.Time {
 	return n.time()
 }
 
-// entries returns the entry as one event; an old-style entry, which tells a whole stage of
-// a job at once, as several.
+// entries returns the entry as one event; an old-style entry, which holds a whole stage of a job, as
+// several.
 func (h historyReply) entries() []HistoryEntry {
 	if _, modern := h["what"]; modern {
 		entry := HistoryEntry{
@@ -169,7 +169,6 @@ func (h historyReply) entries() []HistoryEntry {
 	return entries
 }
 
-// job makes a job of a reply.
 func (r *jobReply) job(c *Client) *Job {
 	j := &Job{
 		JID:          string(r.JID),
@@ -224,7 +223,7 @@ func stringsOf(texts []text) []string {
 	return out
 }
 
-// decode reads a JSON reply; a reply that is none is a server's error, never a panic.
+// decode reads a JSON reply. A reply that is not JSON is an [ErrServer].
 func decode[T any](op string, reply any) (T, error) {
 	var value T
 	raw, ok := reply.(string)
@@ -232,7 +231,8 @@ func decode[T any](op string, reply any) (T, error) {
 		return value, unexpected(op, reply)
 	}
 	if err := json.Unmarshal([]byte(raw), &value); err != nil {
-		return value, &Error{Op: op, Code: CodeServer, Message: "unreadable reply: " + err.Error(), Err: err}
+		return value, &Error{Op: op, Code: CodeServer,
+			Message: "unreadable reply: " + err.Error(), Err: err}
 	}
 	return value, nil
 }

@@ -4,7 +4,7 @@
 -- ARGV     NOW, group, count
 -- Returns  how many were moved
 -- Errors   Unfail.group()
--- Cost     2 commands, 4 a queue, 6 a job
+-- Cost     4 commands, 4 a queue, 6 a job
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

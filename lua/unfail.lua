@@ -4,7 +4,7 @@
 -- ARGV     NOW, queue, group [, count (25)]
 -- Returns  how many were moved
 -- Errors   Unfail()
--- Cost     4 commands, 6 a job
+-- Cost     7 commands, 6 a job
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"
