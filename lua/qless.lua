@@ -7611,9 +7611,12 @@ local function release(worker, item)
   give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
   wake_for(item.current, item.delay)
 end
+local jid = required('Job', 'jid', ARGV[2])
+local queue = required('Release', 'queue', ARGV[3])
+local worker = required('Release', 'worker', ARGV[4])
 local item = {
-  jid = required('Job', 'jid', ARGV[2]),
-  queue = required('Release', 'queue', ARGV[3]),
+  jid = jid,
+  queue = queue,
   delay = number('Release', 'delay', ARGV[5]),
   data = ARGV[6],
   since = ARGV[7] ~= '' and ARGV[7] or nil,
@@ -7621,11 +7624,11 @@ local item = {
 }
 json('Release', 'data', item.data)
 must_publish()
-local problem = release(required('Release', 'worker', ARGV[4]), item)
+local problem = release(worker, item)
 if problem then
   reject('Release', problem)
 end
-return item.jid
+return jid
 elseif command == 'renew' then
 local call = redis.call
 local prefix = KEYS[1]

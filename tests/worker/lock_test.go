@@ -325,6 +325,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 		"retry":     func() error { return errOf(first.Retry(t.Context())) },
 		"heartbeat": func() error { return errOf(first.Heartbeat(t.Context())) },
 		"requeue":   func() error { return first.Move(t.Context(), "other") },
+		"release":   func() error { return first.Release(t.Context(), 0) },
 		"timeout":   func() error { return first.Timeout(t.Context()) },
 	} {
 		e.unchanged(func() {
