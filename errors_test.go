@@ -14,13 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // reply is an error as a server sends it.
 type reply string
 
 func (r reply) Error() string { return string(r) }
-func (r reply) RedisError()   {}
+
+func (r reply) RedisError() {}
 
 const sha = "f_245d9a32ed7530278f0b5ec3ffb3667eec53d511"
 
@@ -95,7 +97,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		require.ErrorAs(t, err, &own)
 		require.Equal(t, want.code, own.Code, text)
 		require.Equal(t, text, own.Message)
-		require.Equal(t, want.neverRan, qless.NeverRan(reply(text)), text)
+		require.Equal(t, want.neverRan, redisx.NeverRan(reply(text)), text)
 	}
 }
 
@@ -109,7 +111,7 @@ func TestErrorsOfTheNetworkAndTheContext(t *testing.T) {
 		err := qless.Wrap("pop", "j", fmt.Errorf("wrapped: %w", beneath))
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorIs(t, err, beneath)
-		require.Equal(t, beneath == dial, qless.NeverRan(err), beneath)
+		require.Equal(t, beneath == dial, redisx.NeverRan(err), beneath)
 	}
 }
 
@@ -153,35 +155,4 @@ func TestMiniredisDressesErrorsAsTheMappingExpects(t *testing.T) {
 	require.NoError(t, mini.Set("ql:j:j", "not a hash"))
 	_, err = client.Job(t.Context(), "j")
 	requireCode(t, qless.ErrServer, err)
-}
-
-func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
-	e := newEnv(t)
-	jid := e.put("q")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	e.unchanged(func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil)
-		requireCode(t, qless.ErrServer, err)
-		require.ErrorContains(t, err, "OOM ")
-	})
-	require.Equal(t, jid, e.job(jid).JID, "it can be read")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
-
-	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	e.unchanged(func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil)
-		requireCode(t, qless.ErrUnavailable, err)
-		require.ErrorContains(t, err, "READONLY ")
-	})
-}
-
-func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
-	e.unchanged(func() {
-		_, err := e.Job(t.Context(), "j")
-		require.Equal(t, "j", requireCode(t, qless.ErrServer, err).JID)
-		_, err = e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))
-		requireCode(t, qless.ErrServer, err)
-	})
 }

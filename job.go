@@ -1,12 +1,16 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A State says where a job is in its life.
@@ -103,8 +107,9 @@ type Job struct {
 
 // hold is what a worker and the handler of a job know of each other's part in its run.
 type hold struct {
-	ended atomic.Bool // the handler has ended it
-	lost  atomic.Bool // the worker has dropped the run
+	ended   atomic.Bool // the handler has ended it
+	outcome Outcome     // how; set before ended is
+	lost    atomic.Bool // the worker has dropped the run
 }
 
 // Failure is why a job failed.
@@ -136,9 +141,10 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
-// end notes that the handler has ended the job.
-func (j *Job) end() {
-	if j.hold != nil {
+// end notes that the handler has ended the job, and how.
+func (j *Job) end(outcome Outcome) {
+	if j.hold != nil && !j.hold.ended.Load() {
+		j.hold.outcome = outcome
 		j.hold.ended.Store(true)
 	}
 }
@@ -173,7 +179,7 @@ func (j *Job) Attempt() int {
 
 // PoppedAt returns when the job was popped; zero unless it came from a pop or a worker.
 func (j *Job) PoppedAt() time.Time {
-	return numberOf(j.since).time()
+	return wire.AsNumber(j.since).Time()
 }
 
 // Waited returns how long the job waited from its put until it was popped, to the microsecond. Its
@@ -218,7 +224,7 @@ func (j *Job) data(op string) (string, error) {
 // Completed jobs are kept for a time (jobs-history) and up to a number (jobs-history-count); a call
 // deletes at most 100 that exceed either.
 func (j *Job) Complete(ctx context.Context) error {
-	return j.complete(ctx)
+	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
@@ -238,11 +244,11 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	if err := o.check("complete"); err != nil {
 		return err
 	}
-	return j.complete(ctx, o.nextArgs()...)
+	return j.complete(ctx, nextOutcome(queue, &o), o.nextArgs()...)
 }
 
 // complete runs the command complete with pairs of arguments that say where the job goes next.
-func (j *Job) complete(ctx context.Context, next ...any) error {
+func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
 	if err := j.held("complete"); err != nil {
 		return err
 	}
@@ -251,14 +257,14 @@ func (j *Job) complete(ctx context.Context, next ...any) error {
 		return err
 	}
 	args := append([]any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}, next...)
-	return j.finish(ctx, "complete", args)
+	return j.finish(ctx, "complete", outcome, args)
 }
 
 // finish runs a command that ends the run.
-func (j *Job) finish(ctx context.Context, op string, args []any) error {
+func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any) error {
 	_, err := j.client.run(ctx, op, j.JID, args...)
 	if err == nil {
-		j.end()
+		j.end(outcome)
 	}
 	return err
 }
@@ -277,7 +283,8 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err != nil {
 		return err
 	}
-	return j.finish(ctx, "fail", []any{j.JID, j.client.worker, group, validText(message), data})
+	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
+	return j.finish(ctx, "fail", outcome, []any{j.JID, j.client.worker, group, validText(message), data})
 }
 
 // Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves
@@ -296,7 +303,7 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	}
 	group, message := "", ""
 	if o.group != "" || o.message != "" {
-		group, message = orDefault(o.group, "failed-retries-"+j.Queue), validText(o.message)
+		group, message = cmp.Or(o.group, "failed-retries-"+j.Queue), validText(o.message)
 		if err := checkName("retry", "group", group); err != nil {
 			return 0, err
 		}
@@ -310,7 +317,7 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	if err != nil {
 		return 0, err
 	}
-	j.end()
+	j.end(Outcome{Action: ActionRetry, Group: group})
 	left, err := decodeInt("retry", reply)
 	return max(left, -1), err
 }
@@ -329,8 +336,8 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return j.finish(ctx, "release",
-		[]any{j.JID, j.Queue, j.client.worker, formatSeconds(delay), data, j.since})
+	return j.finish(ctx, "release", Outcome{Action: ActionRelease, Delay: delay},
+		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
 }
 
 // Heartbeat renews the job's lock for the queue's heartbeat time, saves its data, and returns when
@@ -373,7 +380,7 @@ func (j *Job) Cancel(ctx context.Context) error {
 	}
 	err := j.client.Cancel(ctx, j.JID)
 	if err == nil {
-		j.end()
+		j.end(Outcome{})
 	}
 	return err
 }
@@ -392,7 +399,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")
 	}
-	return j.finish(ctx, "requeue", p.args(j.client.worker))
+	return j.finish(ctx, "requeue", Outcome{Queue: queue}, p.args(j.client.worker))
 }
 
 // Tag adds tags to the job; those that it has already stay as they are.
@@ -517,7 +524,7 @@ func (j *Job) Timeout(ctx context.Context) error {
 	}
 	err := j.client.Timeout(ctx, j.JID)
 	if err == nil {
-		j.end()
+		j.end(Outcome{})
 	}
 	return err
 }

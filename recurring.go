@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A RecurringJob is a snapshot of a job that is put into its queue again and again. Methods that
@@ -93,30 +95,30 @@ func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, e
 }
 
 type recurringReply struct {
-	Backlog  number     `json:"backlog"`
-	Count    number     `json:"count"`
-	Data     text       `json:"data"`
-	Interval number     `json:"interval"`
-	JID      text       `json:"jid"`
-	Klass    text       `json:"klass"`
-	Priority number     `json:"priority"`
-	Queue    text       `json:"queue"`
-	Retries  number     `json:"retries"`
-	Tags     list[text] `json:"tags"`
+	Backlog  wire.Number          `json:"backlog"`
+	Count    wire.Number          `json:"count"`
+	Data     wire.Text            `json:"data"`
+	Interval wire.Number          `json:"interval"`
+	JID      wire.Text            `json:"jid"`
+	Klass    wire.Text            `json:"klass"`
+	Priority wire.Number          `json:"priority"`
+	Queue    wire.Text            `json:"queue"`
+	Retries  wire.Number          `json:"retries"`
+	Tags     wire.List[wire.Text] `json:"tags"`
 }
 
 func (r *recurringReply) job(c *Client) *RecurringJob {
 	return &RecurringJob{
-		Backlog:  r.Backlog.int(),
-		Count:    r.Count.int(),
+		Backlog:  r.Backlog.Int(),
+		Count:    r.Count.Int(),
 		Data:     json.RawMessage(r.Data),
-		Interval: r.Interval.duration(),
+		Interval: r.Interval.Duration(),
 		JID:      string(r.JID),
 		Klass:    string(r.Klass),
-		Priority: r.Priority.int(),
+		Priority: r.Priority.Int(),
 		Queue:    string(r.Queue),
-		Retries:  r.Retries.int(),
-		Tags:     stringsOf(r.Tags),
+		Retries:  r.Retries.Int(),
+		Tags:     wire.Strings(r.Tags),
 		client:   c,
 	}
 }
@@ -160,7 +162,7 @@ func (r *RecurringJob) SetInterval(ctx context.Context, every time.Duration) err
 	if every <= 0 {
 		return invalid("recur.update", r.JID, "the interval %v is not positive", every)
 	}
-	return r.update(ctx, "interval", formatSeconds(every))
+	return r.update(ctx, "interval", wire.FormatSeconds(every))
 }
 
 // SetPriority changes the priority of future jobs.

@@ -6,10 +6,13 @@ import "time"
 
 // Due returns the times at which a schedule puts jobs, after last and not after now, and the
 // next time after now.
-func (s *Schedule) Due(last, now time.Time) ([]time.Time, time.Time) { return s.due(last, now) }
-
-// Err returns what is wrong with a schedule.
-func (s *Schedule) Err() error { return s.err }
+func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
+	checked, err := newSchedule(s)
+	if err != nil {
+		panic(err)
+	}
+	return checked.due(last, now)
+}
 
 // ResolveQueues returns what patterns match among the known queues, of which some have jobs.
 func ResolveQueues(patterns, known []string, ready ...string) []string {

@@ -90,6 +90,9 @@ var changeActions = []action{
 			if part(j.state) == "work" {
 				j.score = float64(j.priority)
 			}
+			if j.state == qless.StateTimedOut {
+				j.grace = false
+			}
 			return done
 		}),
 	},

@@ -3,7 +3,6 @@ package wake
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -13,17 +12,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // connections that are cut are part of the tests
+	testkit.Silence() // connections that are cut are part of the tests
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 const (
 	// poll is how long a worker sleeps when nothing wakes it: far longer than patience.
@@ -37,13 +32,13 @@ const (
 type env struct {
 	*qless.Client
 	t      *testing.T
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 	ran    chan string
 }
 
 // newEnv makes an env on a server that all scenarios of a test share, in a namespace of its own.
-func newEnv(t *testing.T, server *redistest.Server, namespace string) *env {
+func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), ran: make(chan string, 100)}
 	e.Client = e.client(namespace)
@@ -54,7 +49,7 @@ func newEnv(t *testing.T, server *redistest.Server, namespace string) *env {
 func (e *env) client(namespace string) *qless.Client {
 	e.t.Helper()
 	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
-		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		qless.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(e.t, err)
 	return client
 }
@@ -70,8 +65,9 @@ func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
 func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)) *qless.Worker {
 	e.t.Helper()
 	config.PollInterval = poll
-	w := qless.NewWorker(e.client(e.Namespace()), config)
-	w.HandleFunc("*", func(ctx context.Context, job *qless.Job) error {
+	w, err := qless.NewWorker(e.client(e.Namespace()), config)
+	require.NoError(e.t, err)
+	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
 		e.ran <- job.JID
 		do(ctx)
 		return nil
