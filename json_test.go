@@ -10,6 +10,14 @@ import (
 	"github.com/qless/qless-go"
 )
 
+// jsonOf returns a value as JSON.
+func jsonOf(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // requireJSON requires that a value is written as this JSON, and read from it again.
 func requireJSON[T any](t *testing.T, value T, want string) {
 	t.Helper()
@@ -54,14 +62,11 @@ func TestRecurringJobsAsJSON(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`{"interval": "soon"}`), &read))
 }
 
-// A job that was read from a server goes through JSON as a whole, but for what is the client's.
-func TestAJobOfAServerAsJSON(t *testing.T) {
-	e := newEnv(t)
-	e.put("q", qless.JID("j"), qless.Tags("a"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	text := jsonOf(t, e.job("j"))
-	var read qless.Job
-	require.NoError(t, json.Unmarshal([]byte(text), &read))
-	require.Equal(t, text, jsonOf(t, read))
-	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
+func TestPutReturnsTheJIDWithAnError(t *testing.T) {
+	jid, err := offline(t).Queue("q").Put(t.Context(), "K", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, jid, 32)
+	jid, err = offline(t).Queue("q").Recur(t.Context(), "K", nil, time.Hour)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, jid, 32)
 }

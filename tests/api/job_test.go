@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -194,19 +195,6 @@ func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
 	require.InDelta(t, time.Minute, e.pop("q").Waited(), float64(time.Second), "from the first pop to the second")
 }
 
-func TestAHandlerKnowsHowLongItsJobWaited(t *testing.T) {
-	e := newLiveEnv(t)
-	var popped time.Time
-	var waited time.Duration
-	e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
-		popped, waited = job.PoppedAt(), job.Waited()
-		return nil
-	})
-	require.WithinDuration(t, time.Now(), popped, time.Minute)
-	require.Greater(t, waited, time.Duration(0))
-	require.Less(t, waited, time.Minute)
-}
-
 func TestReleaseUsesUpNoRetry(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(2))
@@ -272,16 +260,6 @@ func TestAJobThatGoesOnMayChange(t *testing.T) {
 	require.NotContains(t, e.dump(), "ql:tags")
 }
 
-func TestAJobThatAHandlerSendsOnMayChange(t *testing.T) {
-	e := newLiveEnv(t)
-	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next",
-		qless.Priority(7), qless.Retries(9), qless.Tags("b"))))
-	require.Equal(t, "complete", got.action)
-	require.Equal(t, "next", job.Queue)
-	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
-	require.Equal(t, []string{"b"}, job.Tags)
-}
-
 func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(2), qless.Priority(4))
@@ -339,9 +317,6 @@ func TestANilOptionIsRefused(t *testing.T) {
 			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "] is nil", call)
 		}
 	})
-	live := newLiveEnv(t)
-	_, got := live.works(qless.WorkerConfig{}, returns(qless.Next("next", nil)))
-	require.Equal(t, "fail", got.action)
 }
 
 func TestDataIsStoredAsJSON(t *testing.T) {
@@ -362,11 +337,14 @@ func TestDataIsStoredAsJSON(t *testing.T) {
 	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
 }
 
-func TestPutReturnsTheJIDWithAnError(t *testing.T) {
-	jid, err := offline(t).Queue("q").Put(t.Context(), "K", nil)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.Len(t, jid, 32)
-	jid, err = offline(t).Queue("q").Recur(t.Context(), "K", nil, time.Hour)
-	requireCode(t, qless.ErrUnavailable, err)
-	require.Len(t, jid, 32)
+// A job that was read from a server goes through JSON as a whole, but for what is the client's.
+func TestAJobOfAServerAsJSON(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"), qless.Tags("a"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	text := jsonOf(t, e.job("j"))
+	var read qless.Job
+	require.NoError(t, json.Unmarshal([]byte(text), &read))
+	require.Equal(t, text, jsonOf(t, read))
+	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
 }
