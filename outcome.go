@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // Reasons why a handler's context ends, besides [ErrLockLost].
@@ -210,12 +212,12 @@ var actions = map[Action]actionSpec{
 		count: func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
-		args:  func(o *Outcome) []string { return []string{formatSeconds(o.Delay)} },
+		args:  func(o *Outcome) []string { return []string{wire.FormatSeconds(o.Delay)} },
 		count: func(s *WorkerStats) *int { return &s.Released },
 	},
 	ActionRetry: {
 		args: func(o *Outcome) []string {
-			return []string{formatSeconds(o.Delay), validText(o.Group), o.message()}
+			return []string{wire.FormatSeconds(o.Delay), validText(o.Group), o.message()}
 		},
 		count: func(s *WorkerStats) *int { return &s.Retried },
 	},
@@ -346,5 +348,3 @@ func (w *Worker) settleOutcome(r *run, err error) Outcome {
 	}
 	return o
 }
-
-func orDefault(s, otherwise string) string { return cmp.Or(s, otherwise) }

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // run is one job at work in this process.
@@ -128,15 +130,13 @@ func (w *Worker) work(ctx context.Context, r *run) {
 		w.worked(ctx, r, o)
 		return
 	}
-	err := errGoexit
+	err := redisx.ErrGoexit
 	defer func() {
 		r.ran = time.Since(r.started)
 		w.worked(ctx, r, w.decide(r, err))
 	}()
 	err = w.call(ctx, r)
 }
-
-var errGoexit = errors.New("the handler ended its goroutine")
 
 // worked notes the outcome of a job, unless its handler has ended the job itself.
 func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/netresearch/go-cron"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // Missed is what a [Schedule] does about times that passed while no worker was following it.
@@ -184,7 +187,7 @@ const lateness = 10 * time.Second
 var errNotYet = errors.New("not due yet")
 
 // notYetBackoff says how long to wait before such a job is tried again.
-var notYetBackoff = ExponentialBackoff(10*time.Millisecond, time.Second)
+var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 
 // lookInterval bounds how long a worker trusts its own count of the server's time.
 const lookInterval = time.Minute
@@ -201,10 +204,10 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 			failures = 0
 		case errors.Is(err, errNotYet):
 			failures++
-			wait = notYetBackoff(nil, failures, nil)
+			wait = notYetBackoff.After(failures)
 		default:
 			failures++
-			wait = awayBackoff(nil, failures, nil)
+			wait = redisx.WhileAway.After(failures)
 			if failures == 1 && ctx.Err() == nil {
 				w.log.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
 			}
@@ -277,7 +280,7 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 		return last, now, err
 	}
 	if len(times) == 2 {
-		last, now = numberOf(times[0]).time(), numberOf(times[1]).time()
+		last, now = wire.AsNumber(times[0]).Time(), wire.AsNumber(times[1]).Time()
 	}
 	if last.IsZero() || now.IsZero() {
 		return last, now, unexpected(op, reply)
@@ -293,7 +296,7 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) er
 	if err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.ID, formatTime(at)}, p.args(c.worker)...)...)
+	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet
 	}

@@ -255,13 +255,6 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	}, nil
 }
 
-// as returns the client in the name of a worker.
-func (c *Client) as(worker string) *Client {
-	own := *c
-	own.worker = worker
-	return &own
-}
-
 // Name returns the name under which the worker holds its locks.
 func (w *Worker) Name() string { return w.client.worker }
 
