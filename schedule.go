@@ -209,7 +209,7 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 			failures++
 			wait = redisx.WhileAway.After(failures)
 			if failures == 1 && ctx.Err() == nil {
-				w.log.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
+				w.log.cantFollow(s, err)
 			}
 		}
 		if !w.idleFor(ctx, wait) {
@@ -225,7 +225,7 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-w.quit:
+	case <-w.quit.c:
 	case <-ctx.Done():
 	}
 	return false
@@ -245,7 +245,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	for _, at := range times {
 		err := w.client.putScheduled(ctx, s, at)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
-			w.log.Error("qless: a scheduled job can't be put", "schedule", s.ID, "due", at, "error", err)
+			w.log.cantPut(s, at, err)
 		} else if err != nil {
 			return 0, err
 		}

@@ -25,7 +25,7 @@ func (w *Worker) NeedsHandler() bool {
 func (w *Worker) AtWork() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.working)
+	return len(w.active)
 }
 
 // ResolveQueues returns what patterns match among the known queues, of which some have jobs.
