@@ -34,8 +34,8 @@ type JobEvent struct {
 	// move it, or time it out.
 	Outcome Outcome
 
-	// Waited is how long the job waited from its put until it was taken; 0 if that is not
-	// known.
+	// Waited is how long the job waited until it was taken, as [Job.Waited] says; 0 if that is
+	// not known.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEnded.
@@ -59,7 +59,8 @@ type observer struct {
 
 func (o *observer) send(a *activeJob, event JobEvent) {
 	event.Worker, event.Time = o.worker, time.Now()
-	event.JID, event.Klass, event.Queue, event.Attempt = a.jid, a.klass, a.queue, a.attempt
+	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
+	event.Attempt, event.Waited = a.attempt, a.waited
 	o.notify(event)
 }
 

@@ -23,6 +23,7 @@ type activeJob struct {
 	original json.RawMessage
 	since    string // when it was taken, as the server said
 	attempt  int    // 1 the first time in its queue
+	waited   time.Duration
 	route    *route // nil if its klass has no handler here
 	started  time.Time
 	ran      time.Duration // set when the handler has returned

@@ -1,0 +1,105 @@
+package tour
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// Client uses every method of the API but the worker.
+func Client(t testing.TB, c *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	do := func(err error) { t.Helper(); require.NoError(t, err) }
+	events, err := c.Events(ctx)
+	do(err)
+	defer func() { do(events.Close()) }()
+
+	do(c.Config().Set(ctx, qless.ConfigGracePeriod, 0))
+	do(c.Config().Set(ctx, "odd-max-concurrency", 5))
+	require.Equal(t, qless.EventConfigSet, soon(ctx, t, events).Kind)
+	do(c.Config().Unset(ctx, "odd-max-concurrency"))
+
+	queue := c.Queue("tour")
+	first, err := queue.Put(ctx, "K", nil, qless.Tags("red"), qless.Priority(3))
+	do(err)
+	second, err := queue.Put(ctx, "K", nil, qless.DependsOn(first))
+	do(err)
+	more, err := queue.PutMany(ctx, []qless.JobSpec{
+		{Klass: "K", Options: []qless.PutOption{qless.Tags("red")}},
+		{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Millisecond)}},
+		{Klass: "K"}, {Klass: "K"},
+	})
+	do(err)
+	waiting, err := c.Job(ctx, second)
+	do(err)
+	do(waiting.Track(ctx))
+	do(waiting.Depend(ctx, more[0]))
+	do(waiting.Undepend(ctx, more[0]))
+	do(waiting.Tag(ctx, "red", "blue"))
+	do(waiting.Untag(ctx, "blue"))
+	do(waiting.SetPriority(ctx, 9))
+	do(waiting.Log(ctx, "looked at", map[string]int{"n": 1}))
+	do(waiting.Move(ctx, "elsewhere"))
+	do(waiting.UndependAll(ctx))
+
+	pop := func() *qless.Job {
+		t.Helper()
+		jobs, err := queue.Pop(ctx, 1)
+		do(err)
+		require.Len(t, jobs, 1)
+		return jobs[0]
+	}
+	job := pop()
+	require.Equal(t, first, job.JID)
+	do(errOf(job.Heartbeat(ctx)))
+	do(job.Next(ctx, "tour"))
+	job = pop()
+	do(errOf(job.Retry(ctx, qless.Because("tour-group", "why"))))
+	do(pop().Fail(ctx, "tour-group", "why"))
+	moved, err := queue.Unfail(ctx, "tour-group", 10)
+	do(err)
+	require.Equal(t, 1, moved)
+	do(pop().Timeout(ctx))
+	do(pop().Complete(ctx))
+	do(waiting.Untrack(ctx))
+	do(waiting.Cancel(ctx))
+
+	jid, err := queue.Recur(ctx, "K", nil, time.Hour, qless.Tags("red"))
+	do(err)
+	do(pop().Complete(ctx)) // or the child of that
+	recurring, err := c.RecurringJob(ctx, jid)
+	do(err)
+	do(recurring.SetPriority(ctx, 4))
+	do(recurring.Tag(ctx, "blue"))
+	do(recurring.Untag(ctx, "blue"))
+	do(recurring.Move(ctx, "elsewhere"))
+	do(recurring.Cancel(ctx))
+
+	do(queue.Pause(ctx))
+	do(queue.Unpause(ctx))
+	do(c.Queue("elsewhere").Forget(ctx))
+	lostLock(t, c)
+	do(c.Deregister(ctx, c.WorkerName()))
+}
+
+// lostLock pops a job, and again when its lock has ended.
+func lostLock(t testing.TB, c *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	require.NoError(t, c.Config().Set(ctx, "brief-heartbeat", time.Millisecond))
+	queue := c.Queue("brief")
+	_, err := queue.Put(ctx, "K", nil)
+	require.NoError(t, err)
+	for popped := 0; popped < 2; {
+		jobs, err := queue.Pop(ctx, 1)
+		require.NoError(t, err)
+		popped += len(jobs)
+	}
+}
+
+// errOf returns the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }

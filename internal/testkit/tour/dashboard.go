@@ -1,0 +1,97 @@
+package tour
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// Furnish puts something of each kind into a namespace, for Dashboard to look at: jobs in every
+// state, one that is due, a recurring one, workers that were not seen for long.
+func Furnish(t testing.TB, c *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	do := func(err error) { t.Helper(); require.NoError(t, err) }
+	queue := c.Queue("shown")
+	for _, jid := range []string{"running", "failed", "complete"} {
+		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags("green"))
+		do(err)
+	}
+	jobs, err := queue.Pop(ctx, 3)
+	do(err)
+	do(jobs[0].Track(ctx))
+	do(jobs[1].Fail(ctx, "group", "why"))
+	do(jobs[2].Complete(ctx))
+	for jid, option := range map[string]qless.PutOption{
+		"waiting": qless.Priority(1), "scheduled": qless.Delay(time.Hour), "due": qless.Delay(time.Microsecond),
+		"depends": qless.DependsOn("running"),
+	} {
+		_, err := queue.Put(ctx, "K", nil, qless.JID(jid), option)
+		do(err)
+	}
+	_, err = queue.Recur(ctx, "K", nil, time.Hour, qless.JID("recurring"))
+	do(err)
+	do(c.Config().Set(ctx, qless.ConfigMaxWorkerAge, time.Nanosecond))
+}
+
+// Dashboard uses every method that only looks, after Furnish.
+func Dashboard(t testing.TB, c *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	do := func(err error) { t.Helper(); require.NoError(t, err) }
+	queue := c.Queue("shown")
+	counts, err := queue.Counts(ctx)
+	do(err)
+	require.Equal(t, 1, counts.Running)
+	_, err = c.Queues(ctx)
+	do(err)
+	_, err = queue.Len(ctx)
+	do(err)
+	for _, state := range []qless.State{
+		qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled, qless.StateDepends,
+	} {
+		_, err = queue.Jobs(ctx, state, qless.Page{})
+		do(err)
+	}
+	_, err = queue.Recurring(ctx, qless.Page{})
+	do(err)
+	_, err = queue.Peek(ctx, 10)
+	do(err)
+	_, err = queue.Stats(ctx, time.Now())
+	do(err)
+	_, err = c.Workers(ctx)
+	do(err)
+	_, err = c.Worker(ctx, c.WorkerName())
+	do(err)
+	groups, err := c.Failed(ctx)
+	do(err)
+	require.Equal(t, map[string]int{"group": 1}, groups)
+	_, err = c.FailedIn(ctx, "group", qless.Page{})
+	do(err)
+	tracked, err := c.Tracked(ctx)
+	do(err)
+	require.Len(t, tracked.Jobs, 1)
+	_, err = c.Tagged(ctx, "green", qless.Page{})
+	do(err)
+	_, err = c.Tags(ctx, qless.Page{})
+	do(err)
+	_, err = c.Completed(ctx, qless.Page{})
+	do(err)
+	job, err := c.Job(ctx, "depends")
+	do(err)
+	require.Equal(t, []string{"running"}, job.Dependencies)
+	_, err = c.Jobs(ctx, "running", "failed")
+	do(err)
+	_, err = c.RecurringJob(ctx, "recurring")
+	do(err)
+	_, err = c.Config().Get(ctx, qless.ConfigHeartbeat)
+	do(err)
+	_, err = c.Config().All(ctx)
+	do(err)
+	events, err := c.Events(ctx)
+	do(err)
+	do(events.Close())
+}

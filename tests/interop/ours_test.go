@@ -1,0 +1,397 @@
+//go:build interop
+
+package interop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+)
+
+// ours is the side that uses this package.
+type ours struct {
+	rdb    *redis.Client
+	client *qless.Client
+	held   map[string]*qless.Job
+	events *qless.Events
+}
+
+func (o *ours) String() string { return "ours" }
+
+// do runs an operation by this package.
+func (o *ours) do(ctx context.Context, op string, a args) (any, error) {
+	reply, err := o.run(ctx, op, a)
+	if err != nil {
+		return nil, err
+	}
+	return plain(reply), nil
+}
+
+func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
+	if jid := a.text("jid"); jid != "" {
+		if run, ok := onJob[op]; ok {
+			job, err := o.jobOf(ctx, jid)
+			if err != nil {
+				return nil, err
+			}
+			return run(ctx, job, a)
+		}
+	}
+	queue := o.queueOf(a)
+	switch op {
+	case "begin":
+		return nil, o.begin(a.text("worker"))
+	case "listen":
+		return nil, o.listen(ctx)
+	case "hear":
+		return o.hear(ctx, qless.EventKind(a.text("event")), a.text("jid"))
+	case "put":
+		return queue.Put(ctx, klassOf(a), a.json("data"), putOptions(a)...)
+	case "pop":
+		jobs, err := queue.Pop(ctx, a.number("count", 1))
+		for _, job := range jobs {
+			o.held[job.JID] = job
+		}
+		return toldAll(jobs), err
+	case "peek":
+		jobs, err := queue.Peek(ctx, a.number("count", 1))
+		return toldAll(jobs), err
+	case "job":
+		job, err := o.client.Job(ctx, a.text("jid"))
+		if err != nil {
+			return nil, noneIfMissing(err)
+		}
+		return told(job), nil
+	case "unfail":
+		return queue.Unfail(ctx, a.text("group"), a.number("count", 25))
+	case "jobs":
+		if a.text("state") == "recurring" {
+			return none(queue.Recurring(ctx, qless.Page{}))
+		}
+		return none(queue.Jobs(ctx, qless.State(a.text("state")), qless.Page{}))
+	case "counts":
+		counts, err := queue.Counts(ctx)
+		return lowered(counts), err
+	case "stats":
+		s, err := queue.Stats(ctx, time.Now())
+		return map[string]int{
+			"failed": s.Failed, "failures": s.Failures, "retries": s.Retries, "wait": s.Wait.Count, "run": s.Run.Count,
+		}, err
+	case "pause":
+		return nil, queue.Pause(ctx)
+	case "unpause":
+		return nil, queue.Unpause(ctx)
+	case "recur":
+		return queue.Recur(ctx, klassOf(a), a.json("data"), a.seconds("interval"), recurOptions(a)...)
+	}
+	return o.list(ctx, op, a)
+}
+
+// list runs the operations that are about no queue and no job in particular.
+func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
+	switch op {
+	case "tagged":
+		found, err := o.client.Tagged(ctx, a.text("tag"), qless.Page{})
+		return lowered(found), err
+	case "tags":
+		return none(o.client.Tags(ctx, qless.Page{}))
+	case "tracked":
+		tracked, err := o.client.Tracked(ctx)
+		var jids []string
+		for _, job := range tracked.Jobs {
+			jids = append(jids, job.JID)
+		}
+		return map[string]any{"jobs": append([]string{}, jids...), "expired": append([]string{}, tracked.Expired...)}, err
+	case "failed":
+		return o.client.Failed(ctx)
+	case "failed_in":
+		found, err := o.client.FailedIn(ctx, a.text("group"), qless.Page{})
+		return lowered(found), err
+	case "completed":
+		return none(o.client.Completed(ctx, qless.Page{}))
+	case "queues":
+		all, err := o.client.Queues(ctx)
+		var names []string
+		for _, counts := range all {
+			names = append(names, counts.Name)
+		}
+		slices.Sort(names)
+		return none(names, err)
+	case "workers":
+		all, err := o.client.Workers(ctx)
+		slices.SortFunc(all, func(a, b qless.WorkerCounts) int { return strings.Compare(a.Name, b.Name) })
+		workers := []any{}
+		for _, counts := range all {
+			workers = append(workers, lowered(counts))
+		}
+		return workers, err
+	case "worker":
+		jobs, err := o.client.Worker(ctx, a.text("name"))
+		return lowered(jobs), err
+	case "recurring":
+		r, err := o.client.RecurringJob(ctx, a.text("jid"))
+		if err != nil {
+			return nil, noneIfMissing(err)
+		}
+		return map[string]any{
+			"jid": r.JID, "klass": r.Klass, "queue": r.Queue, "data": r.Data, "priority": r.Priority,
+			"retries": r.Retries, "interval": r.Interval.Seconds(), "count": r.Count, "tags": append([]string{}, r.Tags...),
+		}, nil
+	case "recur_change":
+		return nil, o.recurChange(ctx, a)
+	case "unrecur":
+		r, err := o.client.RecurringJob(ctx, a.text("jid"))
+		if err != nil {
+			return nil, err
+		}
+		return nil, r.Cancel(ctx)
+	case "set":
+		return nil, o.client.Config().Set(ctx, a.text("option"), a["value"])
+	case "unset":
+		return nil, o.client.Config().Unset(ctx, a.text("option"))
+	case "get":
+		return o.client.Config().Get(ctx, a.text("option"))
+	}
+	return nil, fmt.Errorf("there is no operation %q", op)
+}
+
+// onJob has what is done with a job that was popped, or is looked up.
+var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, error){
+	"complete": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		changeData(job, a)
+		var err error
+		if next := a.text("next"); next == "" {
+			err = job.Complete(ctx)
+		} else {
+			err = job.Next(ctx, next, qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...))
+		}
+		if err == nil {
+			err = job.Refresh(ctx)
+		}
+		return job.State, err
+	},
+	"fail": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		changeData(job, a)
+		return job.JID, job.Fail(ctx, a.text("group"), a.text("message"))
+	},
+	"heartbeat": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		changeData(job, a)
+		expires, err := job.Heartbeat(ctx)
+		return expires.After(time.Now()), err
+	},
+	"retry": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		options := []qless.RetryOption{qless.Delay(a.seconds("delay"))}
+		if group := a.text("group"); group != "" {
+			options = append(options, qless.Because(group, a.text("message")))
+		}
+		return job.Retry(ctx, options...)
+	},
+	"move": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		return job.JID, job.Move(ctx, a.text("queue"))
+	},
+	"timeout": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Timeout(ctx) },
+	"cancel":  func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Cancel(ctx) },
+	"prioritize": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		return nil, job.SetPriority(ctx, a.number("priority", 0))
+	},
+	"depend": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		return nil, job.Depend(ctx, a.texts("on")...)
+	},
+	"undepend": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		return nil, job.Undepend(ctx, a.texts("on")...)
+	},
+	"tag": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		err := job.Tag(ctx, a.texts("tags")...)
+		return append([]string{}, job.Tags...), err
+	},
+	"untag": func(ctx context.Context, job *qless.Job, a args) (any, error) {
+		err := job.Untag(ctx, a.texts("tags")...)
+		return append([]string{}, job.Tags...), err
+	},
+	"track":   func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Track(ctx) },
+	"untrack": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Untrack(ctx) },
+}
+
+// begin begins a scenario: the worker has a name, and holds nothing.
+func (o *ours) begin(worker string) error {
+	if o.events != nil {
+		_ = o.events.Close()
+		o.events = nil
+	}
+	o.held = map[string]*qless.Job{}
+	var err error
+	o.client, err = qless.New(o.rdb, qless.WithWorkerName(worker))
+	return err
+}
+
+func (o *ours) listen(ctx context.Context) error {
+	var err error
+	o.events, err = o.client.Events(ctx)
+	return err
+}
+
+// hear waits for an event; those before it are forgotten.
+func (o *ours) hear(ctx context.Context, kind qless.EventKind, jid string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		select {
+		case event := <-o.events.C():
+			if event.Kind == kind && event.JID == jid {
+				return lowered(event), nil
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no %s of %s", kind, jid)
+		}
+	}
+}
+
+// jobOf returns a job as this side popped it, or else as it is now.
+func (o *ours) jobOf(ctx context.Context, jid string) (*qless.Job, error) {
+	if job, ok := o.held[jid]; ok {
+		return job, nil
+	}
+	return o.client.Job(ctx, jid)
+}
+
+func (o *ours) recurChange(ctx context.Context, a args) error {
+	r, err := o.client.RecurringJob(ctx, a.text("jid"))
+	if err != nil {
+		return err
+	}
+	for name := range a {
+		switch name {
+		case "priority":
+			err = r.SetPriority(ctx, a.number(name, 0))
+		case "retries":
+			err = r.SetRetries(ctx, a.number(name, 0))
+		case "interval":
+			err = r.SetInterval(ctx, a.seconds(name))
+		case "data":
+			err = r.SetData(ctx, a.json(name))
+		case "queue":
+			err = r.Move(ctx, a.text(name))
+		case "tags":
+			err = r.Tag(ctx, a.texts(name)...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *ours) queueOf(a args) *qless.Queue { return o.client.Queue(a.text("queue")) }
+
+func klassOf(a args) string {
+	if klass := a.text("klass"); klass != "" {
+		return klass
+	}
+	return "K"
+}
+
+func changeData(job *qless.Job, a args) {
+	if _, changed := a["data"]; changed {
+		job.Data = a.json("data")
+	}
+}
+
+// A jobOption goes with both put and recur.
+type jobOption interface {
+	qless.PutOption
+	qless.RecurOption
+}
+
+// jobOptions are those that put and recur share.
+func jobOptions(a args) []jobOption {
+	var options []jobOption
+	if jid := a.text("jid"); jid != "" {
+		options = append(options, qless.JID(jid))
+	}
+	if _, ok := a["priority"]; ok {
+		options = append(options, qless.Priority(a.number("priority", 0)))
+	}
+	if _, ok := a["retries"]; ok {
+		options = append(options, qless.Retries(a.number("retries", 0)))
+	}
+	if _, ok := a["tags"]; ok {
+		options = append(options, qless.Tags(a.texts("tags")...))
+	}
+	return options
+}
+
+func putOptions(a args) []qless.PutOption {
+	options := []qless.PutOption{qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...)}
+	for _, option := range jobOptions(a) {
+		options = append(options, option)
+	}
+	return options
+}
+
+func recurOptions(a args) []qless.RecurOption {
+	options := []qless.RecurOption{qless.Offset(a.seconds("offset"))}
+	for _, option := range jobOptions(a) {
+		options = append(options, option)
+	}
+	return options
+}
+
+// told returns a job as the scenarios know it.
+func told(job *qless.Job) any {
+	group := ""
+	if job.Failure != nil {
+		group = job.Failure.Group
+	}
+	history := []string{}
+	for _, entry := range job.History {
+		history = append(history, entry.What)
+	}
+	return map[string]any{
+		"jid": job.JID, "klass": job.Klass, "queue": job.Queue, "state": job.State, "worker": job.Worker,
+		"data": job.Data, "priority": job.Priority, "retries": job.Retries, "remaining": job.Remaining,
+		"tags": append([]string{}, job.Tags...), "tracked": job.Tracked, "failure": group, "history": history,
+		"dependencies": sorted(job.Dependencies), "dependents": sorted(job.Dependents),
+	}
+}
+
+func toldAll(jobs []*qless.Job) []any {
+	all := []any{}
+	for _, job := range jobs {
+		all = append(all, told(job))
+	}
+	return all
+}
+
+func sorted(names []string) []string {
+	return append([]string{}, slices.Sorted(slices.Values(names))...)
+}
+
+// none returns a list that is not null.
+func none(list []string, err error) (any, error) { return append([]string{}, list...), err }
+
+func noneIfMissing(err error) error {
+	if e, ok := err.(*qless.Error); ok && e.Code == qless.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// lowered returns a struct's fields under the names that other languages know.
+func lowered(value any) any {
+	known := map[string]string{"JIDs": "jobs", "Kind": "event"}
+	fields := map[string]any{}
+	for name, field := range plain(value).(map[string]any) {
+		if field == nil {
+			field = []any{}
+		}
+		fields[cmp.Or(known[name], strings.ToLower(name))] = field
+	}
+	return fields
+}
