@@ -117,7 +117,8 @@ func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
 	if errors.Is(cause, ErrStopped) {
 		level = slog.LevelInfo
 	}
-	l.logger.Log(context.Background(), level, "qless: discarded the outcome of a job that is not held any more",
+	l.logger.Log(context.Background(), level,
+		"qless: discarded the outcome of a job that is not held any more",
 		"jid", a.jid, "klass", a.klass, "queue", a.queue, "outcome", outcome.Action, "error", cause)
 }
 

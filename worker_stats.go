@@ -12,24 +12,47 @@ import (
 
 // WorkerStats is what a worker does and has done since it was started.
 type WorkerStats struct {
-	Completed int // jobs completed, for good or into a next queue
-	Failed    int // jobs failed at once; one that has no retries left counts as retried
-	Retried   int // jobs retried, or failed because they had no retries left
-	Released  int // jobs released without using up a retry
-	Ended     int // jobs that their handlers ended themselves
-	Canceled  int // jobs that were canceled while they ran
-	Lost      int // outcomes that were discarded: the lock was lost, or the server refused them
+	// Completed counts jobs that were completed, for good or into a next queue.
+	Completed int `json:"completed"`
 
-	Running  []RunningJob // oldest first
-	Queues   []string     // where jobs are taken from, as the patterns match now
-	Paused   bool
-	LastTurn time.Time // when the server last answered
+	// Failed counts jobs that were failed at once. One without retries left counts as retried.
+	Failed int `json:"failed"`
+
+	// Retried counts jobs that were retried, or failed because they had no retries left.
+	Retried int `json:"retried"`
+
+	// Released counts jobs that were released without using up a retry.
+	Released int `json:"released"`
+
+	// Ended counts jobs that their handlers ended themselves.
+	Ended int `json:"ended"`
+
+	// Canceled counts jobs that were canceled while they ran.
+	Canceled int `json:"canceled"`
+
+	// Lost counts outcomes that were discarded, because the lock was lost or the server refused
+	// them.
+	Lost int `json:"lost"`
+
+	// Running are the jobs at work, oldest first.
+	Running []RunningJob `json:"running"`
+
+	// Queues are where jobs are taken from, as the patterns match now.
+	Queues []string `json:"queues"`
+
+	// Paused reports whether the worker is paused.
+	Paused bool `json:"paused"`
+
+	// LastTurn is when the server last answered.
+	LastTurn time.Time `json:"last_turn,omitzero"`
 }
 
 // RunningJob is a job that a worker is running.
 type RunningJob struct {
-	JID, Klass, Queue string
-	Since             time.Time
+	JID   string    `json:"jid"`
+	Klass string    `json:"klass"`
+	Queue string    `json:"queue"`
+	Since time.Time `json:"since"`
 }
 
 // Stats returns what the worker does and has done.
