@@ -32,7 +32,7 @@ const (
 // maxReserve bounds how many jobs one call reserves, and from how many queues.
 const maxReserve = 1000
 
-// reservation is what the worker asks for: its queues, and what the last call told it.
+// A reservation is what the worker asks for: its queues, and what the last reply said.
 type reservation struct {
 	patterns []string
 	order    Order
@@ -51,9 +51,9 @@ func isPattern(name string) bool {
 	return strings.Contains(name, "*") || strings.HasPrefix(name, "!")
 }
 
-// resolve sets the queues that the patterns match among the known ones: in the order of the
-// patterns, then in that in which the queues were first seen. A name without * is a queue
-// whether it is known or not; one with a ! before it takes away what it matches.
+// resolve sets the queues that the patterns match among the known ones, in the order of the
+// patterns, then in the order in which the queues were first seen. A name without * is a queue
+// whether it is known or not; one with a ! in front excludes what it matches.
 func (r *reservation) resolve(known []string) {
 	var queues, without []string
 	for _, pattern := range r.patterns {
@@ -84,8 +84,8 @@ func (r *reservation) resolve(known []string) {
 	}
 }
 
-// queuesFor returns the queues to ask for jobs, or, when none are wanted any more, those that were
-// asked last.
+// queuesFor returns the queues to ask for jobs. If no jobs are wanted and no queues match any more,
+// it returns those that were asked last.
 func (r *reservation) queuesFor(room int) []string {
 	if room == 0 && len(r.queues) == 0 {
 		return r.left
@@ -100,8 +100,8 @@ func named(patterns []string) []string {
 	return slices.Compact(names)
 }
 
-// limit keeps as many queues as one call may ask: those that are named, then those that are known
-// to have jobs, then others. The former two stay in their order, before the others.
+// limit keeps as many queues as one call may ask: those that are named, then those that have jobs,
+// then others. The first two kinds stay in their order, before the others.
 func (r *reservation) limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {
@@ -128,7 +128,8 @@ func (r *reservation) limit(ready []string) {
 
 // matching returns the names that a pattern matches; * is any text.
 func matching(pattern string, names []string) []string {
-	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`)
+	quoted := regexp.QuoteMeta(pattern)
+	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, `\*`, `.*`) + `$`)
 	var matched []string
 	for _, name := range names {
 		if expression.MatchString(name) {
@@ -151,7 +152,8 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	}
 	return anys([]any{
-		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor), wire.FormatSeconds(poll), r.claim,
+		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor),
+		wire.FormatSeconds(poll), r.claim,
 	}, queues...)
 }
 
@@ -260,7 +262,7 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
 
-// readyQueues returns those of some queues that have jobs which a worker may take, now or later.
+// readyQueues returns the queues that have jobs which a worker may take, now or later.
 func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
