@@ -10,15 +10,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // connections that are cut are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 const (
