@@ -2,9 +2,6 @@ package gearmonkey_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience turns a hang into a failure.
-const patience = 30 * time.Second
+const patience = testkit.Patience
 
 // now is what the clock of the tests' workers shows, in Unix seconds too.
 const nowUnix = 1_700_000_000
@@ -51,7 +48,7 @@ func newEnv(t testing.TB) *env {
 func config() gearmonkey.WorkerConfig {
 	return gearmonkey.WorkerConfig{
 		Clock:  func() time.Time { return now },
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: testkit.Quiet(),
 	}
 }
 
@@ -160,7 +157,5 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 // eventually returns when a condition holds that no event tells of.
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
-		require.True(e.t, time.Now().Before(deadline), "it did not come about")
-	}
+	testkit.Until(e.t, "a condition of the test", condition)
 }

@@ -3,8 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -30,10 +28,10 @@ func TestMain(m *testing.M) {
 // actAsPeer is what the test program does as a process of an interop test.
 var actAsPeer func()
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = testkit.Quiet()
 
 // patience turns a hang into a failure.
-const patience = 30 * time.Second
+const patience = testkit.Patience
 
 // lease is a lease that does not end during a test, unless the test ends it.
 const lease = 100 * time.Second

@@ -3,8 +3,6 @@ package wake
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -24,7 +22,7 @@ const (
 	poll = 10 * time.Minute
 
 	// patience turns a wake-up that never comes into a failure. A healthy one takes milliseconds.
-	patience = 30 * time.Second
+	patience = testkit.Patience
 )
 
 // An env is a namespace with a client, and what its workers have run.
@@ -48,7 +46,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 func (e *env) client(namespace string) *qless.Client {
 	e.t.Helper()
 	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
-		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		qless.WithLogger(testkit.Quiet()))
 	require.NoError(e.t, err)
 	return client
 }
@@ -129,11 +127,7 @@ func (e *env) set(option string, value any) {
 	require.NoError(e.t, e.Config().Set(e.t.Context(), option, value))
 }
 
-// until waits for a condition, by looking again and again.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	require.Eventually(t, condition, patience, time.Millisecond, what)
-}
+var until = testkit.Until
 
 // foreignPut does what the script of another client does, which wakes nobody.
 func (e *env) foreignPut(queue, jid string) {
