@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
@@ -19,8 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // noon is when the clocks of the tests begin.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -258,26 +256,34 @@ var refusals = []refusal{
 	{"schedule.last", `Schedule.last(): Arg "id" missing`, nil},
 }
 
-// stage makes the jobs that the refusals name, each in the state of its name.
+// stage returns an env with the jobs that the refusals name, each in the state of its name.
 func stage(t *testing.T) *env {
 	e := newEnv(t)
+	e.stage()
+	return e
+}
+
+// stage empties the server, and makes the jobs that the refusals name.
+func (e *env) stage() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	require.NoError(e.t, e.rdb.FlushDB(ctx).Err())
 	e.put("q", qless.JID("running"), qless.Tags("a"))
 	e.pop("q")
 	e.put("q", qless.JID("theirs"))
-	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	_, err := e.as("w2").Queue("q").Pop(ctx, 1)
+	require.NoError(e.t, err)
 	e.put("q", qless.JID("nowhere"))
 	e.pop("q")
-	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:nowhere", "queue").Err())
+	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:nowhere", "queue").Err())
 	e.put("q", qless.JID("lost in failure"))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "lost", "m"))
-	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:lost in failure", "queue").Err())
+	require.NoError(e.t, e.pop("q").Fail(ctx, "lost", "m"))
+	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:lost in failure", "queue").Err())
 	e.put("q", qless.JID("waiting"))
 	e.put("q", qless.JID("parent"))
 	e.put("q", qless.JID("child"), qless.DependsOn("parent"))
-	_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
-	require.NoError(t, err)
-	return e
+	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
+	require.NoError(e.t, err)
 }
 
 // arguments returns a line's command, and the arguments after NOW.
@@ -294,10 +300,8 @@ func (e *env) dropIn(line string) error {
 	e.t.Helper()
 	command, args := arguments(line)
 	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
-	if err := e.rdb.Eval(e.t.Context(), qless.DropIn(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
-		return err
-	}
-	return nil
+	_, err := scripts.RunDropIn(e.t.Context(), e.rdb, args...)
+	return err
 }
 
 func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {

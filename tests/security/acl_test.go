@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
@@ -19,8 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // refused connections are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // Which scripts the users of the page run.

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // noon is when the clocks of the tests begin.
