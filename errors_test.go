@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -125,17 +126,60 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "qless: no such job", qless.ErrNotFound.Error())
 }
 
-func TestErrorsAreComparedByTheirCode(t *testing.T) {
-	sentinels := []*qless.Error{
-		qless.ErrHasDependents, qless.ErrInvalid, qless.ErrLockLost, qless.ErrNotDepending, qless.ErrNotFound,
-		qless.ErrNotRunning, qless.ErrServer, qless.ErrUnavailable, qless.ErrWrongQueue,
+// sentinels are all of them, by the codes that they stand for.
+var sentinels = map[qless.Code]error{
+	"canceled":       qless.ErrCanceled,
+	"has_dependents": qless.ErrHasDependents,
+	"invalid":        qless.ErrInvalid,
+	"lock_lost":      qless.ErrLockLost,
+	"max_run_time":   qless.ErrMaxRunTime,
+	"not_depending":  qless.ErrNotDepending,
+	"not_found":      qless.ErrNotFound,
+	"not_replicated": qless.ErrNotReplicated,
+	"not_running":    qless.ErrNotRunning,
+	"server":         qless.ErrServer,
+	"stopped":        qless.ErrStopped,
+	"unavailable":    qless.ErrUnavailable,
+	"wrong_queue":    qless.ErrWrongQueue,
+	"wrong_shard":    qless.ErrWrongShard,
+}
+
+var codeConstant = regexp.MustCompile(`(?m)^\tCode(\w+) +Code = "(\w+)"$`)
+
+func TestEachCodeHasItsSentinel(t *testing.T) {
+	source := readFile(t, "errors.go")
+	constants := codeConstant.FindAllStringSubmatch(source, -1)
+	require.Len(t, constants, len(sentinels))
+	for _, constant := range constants {
+		name, code := constant[1], qless.Code(constant[2])
+		require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, code)
+		require.Equal(t, code, codeOfSentinel(t, sentinels[code]), "Code%s", name)
+		require.Contains(t, source, "\tErr"+name+" error = &Error{", "declared with type error")
 	}
-	for _, one := range sentinels {
-		err := fmt.Errorf("wrapped: %w", &qless.Error{Op: "op", Code: one.Code, JID: "j", Message: "m"})
+}
+
+func TestErrorsAreComparedByTheirCode(t *testing.T) {
+	for code, one := range sentinels {
+		own := &qless.Error{Op: "op", Code: code, JID: "j", Message: "m"}
+		err := fmt.Errorf("wrapped: %w", own)
 		for _, other := range sentinels {
 			require.Equal(t, one == other, errors.Is(err, other))
 		}
 		require.NotErrorIs(t, one, err, "an error that tells more is no sentinel")
+	}
+}
+
+// The caller's own context is one of the reasons for which no answer comes.
+func TestAnEndedContextIsUnavailable(t *testing.T) {
+	e := newEnv(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), noon)
+	defer cancel()
+	for _, ctx := range []context.Context{canceled, late} {
+		_, err := e.Queue("q").Len(ctx)
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, ctx.Err())
 	}
 }
 

@@ -238,16 +238,24 @@ func (e *env) unchanged(run func()) {
 	require.Equal(e.t, before, e.dump(), "the keyspace")
 }
 
-// requireCode requires an error of a kind, as both ways of telling see it.
-func requireCode(t testing.TB, sentinel *qless.Error, err error) *qless.Error {
+// requireCode requires an error of a kind, as both errors.Is and errors.As see it.
+func requireCode(t testing.TB, sentinel, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, sentinel)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, sentinel.Code, own.Code)
+	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
+}
+
+// codeOfSentinel returns the code of a sentinel.
+func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
+	t.Helper()
+	var own *qless.Error
+	require.ErrorAs(t, sentinel, &own)
+	return own.Code
 }
 
 // raw returns data that is JSON as it is written.

@@ -33,18 +33,6 @@ func ExponentialBackoff(first, longest time.Duration) Backoff {
 // DefaultBackoff waits about 1 s, 2 s, 4 s and so on, at most about 10 minutes.
 var DefaultBackoff = ExponentialBackoff(time.Second, 10*time.Minute)
 
-// Reasons for which a handler's context ends, besides [ErrLockLost].
-var (
-	// ErrCanceled means that the job was canceled.
-	ErrCanceled = &Error{Code: CodeCanceled, Message: "the job was canceled"}
-
-	// ErrMaxRunTime means that the handler ran for longer than it may.
-	ErrMaxRunTime = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
-
-	// ErrStopped means that the worker was stopped.
-	ErrStopped = &Error{Code: CodeStopped, Message: "the worker was stopped"}
-)
-
 // directive is an error that a handler returns to say what becomes of its job.
 type directive struct {
 	action  action

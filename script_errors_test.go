@@ -21,7 +21,7 @@ import (
 type refusal struct {
 	line string
 	text string
-	kind *qless.Error // ErrInvalid when nil
+	kind error // ErrInvalid when nil
 }
 
 // thousandAndOne returns a part of a line so many times, each with a number of its own.
