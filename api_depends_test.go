@@ -188,7 +188,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e.put("q", qless.JID("running"), qless.Priority(2))
 	running := e.pop("q")
 	require.Equal(t, "running", running.JID)
-	shards := e.shards(qless.ByJID, 2)
+	shards := e.shards(qless.ShardByJID, 2)
 	ctx := t.Context()
 	for _, suffix := range listSuffixes {
 		name := "x" + suffix

@@ -11,7 +11,7 @@ import (
 // those that come up meanwhile wait for it, and go with the next. A single goroutine notices
 // nothing; many of them spend a fraction of the server's time. A put whose context ends while
 // it is on its way may have been done.
-func WithBatchedPuts() Option {
+func WithBatchedPuts() ClientOption {
 	return func(c *Client) { c.batcher = &putBatcher{client: c} }
 }
 

@@ -5,7 +5,7 @@
 // All state, and every decision about it, is in Lua scripts that run atomically on the
 // server; this package carries arguments in and typed values out. The keys, and what the
 // commands do to them, are those of the qless clients for Ruby, Python and PHP, so that all
-// of them can share one Redis: they load the script that [DropIn] returns.
+// of them can share one Redis: they load the script that [DropInScript] returns.
 //
 // # Jobs
 //

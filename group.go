@@ -13,14 +13,14 @@ type WorkerGroup struct {
 
 // NewWorkerGroup returns a group of workers, one for each client. Each has the whole config, so the
 // group works up to Concurrency jobs of each namespace at once. The Schedules are followed in
-// one of the namespaces: each by the client that its id picks, as [Shard] would for a jid.
+// one of the namespaces: each by the client that its id picks, as [NewShards] would for a jid.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) *WorkerGroup {
 	g := &WorkerGroup{}
-	shards := Shards{key: ByQueue, clients: clients}
+	shards := Shards{key: ShardByQueue, clients: clients}
 	for _, c := range clients {
 		own := config
 		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s *Schedule) bool {
-			return shards.Of(s.id, "") != c
+			return shards.ClientFor(s.id, "") != c
 		})
 		g.workers = append(g.workers, NewWorker(c, own))
 	}

@@ -90,12 +90,12 @@ type env struct {
 	clock  *clock
 }
 
-func newEnv(t testing.TB, options ...qless.Option) *env {
+func newEnv(t testing.TB, options ...qless.ClientOption) *env {
 	t.Helper()
 	return newEnvOn(t, redistest.Start(t), options...)
 }
 
-func newEnvOn(t testing.TB, server *redistest.Server, options ...qless.Option) *env {
+func newEnvOn(t testing.TB, server *redistest.Server, options ...qless.ClientOption) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), clock: &clock{now: noon}}
 	e.Client = e.client(e.rdb, options...)
@@ -103,9 +103,9 @@ func newEnvOn(t testing.TB, server *redistest.Server, options ...qless.Option) *
 }
 
 // client makes another client with the env's clock, for any connection.
-func (e *env) client(rdb *redis.Client, options ...qless.Option) *qless.Client {
+func (e *env) client(rdb *redis.Client, options ...qless.ClientOption) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(rdb, append([]qless.Option{
+	client, err := qless.New(rdb, append([]qless.ClientOption{
 		qless.WithWorkerName("w1"),
 		qless.WithClock(e.clock.Now),
 		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),

@@ -33,39 +33,39 @@ type Client struct {
 	replicas *replicas   // nil when puts don't wait for any
 }
 
-// An Option changes a client that is being made.
-type Option func(*Client)
+// A ClientOption changes a client that is being made.
+type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what
 // clients of other languages use. On a Redis Cluster all keys of a namespace must be in one
 // slot, so it needs a hash tag: "{tenant}:ql:".
-func WithNamespace(prefix string) Option {
+func WithNamespace(prefix string) ClientOption {
 	return func(c *Client) { c.runner.prefix = prefix }
 }
 
 // WithClock sets where the time comes from. Defaults to the server's own clock, so that
 // the clocks of the machines need not agree.
-func WithClock(clock func() time.Time) Option {
+func WithClock(clock func() time.Time) ClientOption {
 	return func(c *Client) { c.runner.clock = clock }
 }
 
 // WithLogger sets where the client reports what it can't return as an error, such as lost
 // subscriptions. Defaults to [slog.Default].
-func WithLogger(logger *slog.Logger) Option {
+func WithLogger(logger *slog.Logger) ClientOption {
 	return func(c *Client) { c.logger = logger }
 }
 
 // WithWorkerName sets the name under which the client pops and works jobs. Defaults to
 // host-pid-random, which no other client has.
-func WithWorkerName(name string) Option {
+func WithWorkerName(name string) ClientOption {
 	return func(c *Client) { c.worker = name }
 }
 
 // New returns a client that uses a go-redis client: a single server's, a sentinel's or a
 // cluster's. It does not talk to the server. An option that can't be used is [ErrInvalid],
 // and so are a namespace without a hash tag on a cluster, and a [redis.Ring]: it would spread one
-// namespace over several servers. To do that with jobs, see [Shard].
-func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
+// namespace over several servers. To do that with jobs, see [NewShards].
+func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	if rdb == nil {
 		return nil, invalid("new", "", "no redis client")
 	}
@@ -112,7 +112,7 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 // it answers, and returns a client to be closed with [Client.Close]. Special characters in the
 // password are written percent-encoded, as in %2F for a slash. The scheme rediss is TLS, and unix a
 // socket. A URL that can't be used is [ErrInvalid]; no error holds the password.
-func Dial(ctx context.Context, url string, options ...Option) (*Client, error) {
+func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return nil, err

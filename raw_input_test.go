@@ -154,7 +154,7 @@ func TestABadNowChangesNothing(t *testing.T) {
 				args = append(args, word)
 			}
 			e.unchanged(func() {
-				err := e.rdb.Eval(t.Context(), qless.DropIn(), nil, args...).Err()
+				err := e.rdb.Eval(t.Context(), qless.DropInScript(), nil, args...).Err()
 				require.ErrorContains(t, err, `Arg "now" missing or not a number`, call)
 			})
 		}

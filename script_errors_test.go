@@ -257,7 +257,7 @@ func (e *env) dropIn(line string) error {
 	e.t.Helper()
 	command, args := arguments(line)
 	args = append([]any{command, qless.FormatTime(e.clock.Now())}, args...)
-	if err := e.rdb.Eval(e.t.Context(), qless.DropIn(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
+	if err := e.rdb.Eval(e.t.Context(), qless.DropInScript(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
 		return err
 	}
 	return nil

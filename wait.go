@@ -15,7 +15,7 @@ import (
 //
 // It costs each such call another moment of the network, between master and replicas;
 // [Queue.PutMany] waits once for up to 1000 jobs.
-func WithReplicas(count int, timeout time.Duration) Option {
+func WithReplicas(count int, timeout time.Duration) ClientOption {
 	return func(c *Client) { c.replicas = &replicas{count: count, timeout: timeout} }
 }
 

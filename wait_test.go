@@ -64,7 +64,7 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
-	for _, option := range []qless.Option{
+	for _, option := range []qless.ClientOption{
 		qless.WithReplicas(0, time.Second), qless.WithReplicas(1, 0), qless.WithReplicas(1, -time.Second),
 	} {
 		_, err := qless.New(rdb, option)

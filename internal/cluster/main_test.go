@@ -66,9 +66,9 @@ func soon[T any](t testing.TB, what string, channel <-chan T) T {
 }
 
 // client returns a client of a namespace.
-func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.Option) *qless.Client {
+func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.ClientOption) *qless.Client {
 	t.Helper()
-	all := []qless.Option{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
+	all := []qless.ClientOption{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
 	c, err := qless.New(rdb, append(all, options...)...)
 	require.NoError(t, err)
 	return c
