@@ -39,7 +39,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 		workers, err := other.Workers(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, workers)
-		groups, err := other.Failed(t.Context())
+		groups, err := other.FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
 		heartbeat, err := other.Config().Get(t.Context(), qless.ConfigHeartbeat)

@@ -296,7 +296,7 @@ func (l *looper) rest(got reserved, asked int, sent time.Time) {
 // recover gives back what was locked by a reserve whose answer was lost.
 func (l *looper) recover(ctx context.Context) error {
 	w := l.w
-	held, err := w.client.Worker(ctx, w.client.worker)
+	held, err := w.client.WorkerJobs(ctx, w.client.worker)
 	if err != nil {
 		return err
 	}
