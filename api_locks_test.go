@@ -85,9 +85,9 @@ func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 }
 
 func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
-	for _, grace := range []any{0, -1} {
+	for _, grace := range []string{"0", "-1"} {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, grace)
+		require.NoError(t, e.Config().SetRaw(t.Context(), qless.ConfigGracePeriod, grace))
 		jid := e.put("q")
 		e.pop("q")
 		e.clock.Advance(61 * time.Second)

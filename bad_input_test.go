@@ -25,6 +25,7 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
 		"Config.Get":   func(ctx context.Context, s string) error { _, err := e.Config().Get(ctx, s); return err },
 		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
+		"SetRaw":       func(ctx context.Context, s string) error { return e.Config().SetRaw(ctx, s, "1") },
 		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
 		"Deregister":   func(ctx context.Context, s string) error { return e.Deregister(ctx, "w1", s) },
 		"Failed":       func(ctx context.Context, s string) error { _, err := e.FailedIn(ctx, s, qless.Range{}); return err },

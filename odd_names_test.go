@@ -74,7 +74,7 @@ func TestOddNames(t *testing.T) {
 		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags(name))
 		require.NoError(t, err)
 		require.Equal(t, name, e.recurring(name).Queue)
-		require.NoError(t, e.Config().Set(ctx, name, name))
+		require.NoError(t, e.Config().SetRaw(ctx, name, name))
 		value, err := e.Config().Get(ctx, name)
 		require.NoError(t, err)
 		require.Equal(t, name, value)
