@@ -100,6 +100,15 @@ func (c *Client) eventChannels() []string {
 }
 
 func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
+	sent := time.Now()
+	e, err := c.subscribeTo(ctx, channels)
+	if c.observe != nil {
+		c.observed(ctx, "subscribe", "", nil, nil, sent, err)
+	}
+	return e, err
+}
+
+func (c *Client) subscribeTo(ctx context.Context, channels []string) (*Events, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &Events{
 		client: c,

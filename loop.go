@@ -161,7 +161,7 @@ func (l *looper) send(ctx context.Context, t todo, asks bool) error {
 		p.add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
 	}
 	sent := time.Now()
-	replies, failures := p.exec(ctx)
+	replies, failures := w.client.exec(ctx, p)
 	done := slices.Contains(failures, nil)
 	var failed error
 	for i, batch := range batches {

@@ -253,10 +253,16 @@ func numberOf(v any) number {
 // knownQueues returns the names of the known queues, in the order in which they were first
 // seen. Those that are not on the list of all clients come last.
 func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
+	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.runner.prefix+"queues", 0, -1).Result()
-	if err != nil {
-		return nil, wrap("queues", "", err)
+	if err == nil {
+		var unlisted []string
+		unlisted, err = c.rdb.ZRange(ctx, c.runner.prefix+"x:queues", 0, -1).Result()
+		listed = append(listed, unlisted...)
 	}
-	unlisted, err := c.rdb.ZRange(ctx, c.runner.prefix+"x:queues", 0, -1).Result()
-	return append(listed, unlisted...), wrap("queues", "", err)
+	err = wrap("queues", "", err)
+	if c.observe != nil {
+		c.observed(ctx, "queues", "", nil, nil, sent, err)
+	}
+	return listed, err
 }
