@@ -58,7 +58,7 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	defer func() { _ = hasty.Close() }()
 	c := e.client(hasty, qless.WithReplicas(1, 600*time.Millisecond))
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
-	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "0 of 1 replicas have it")
+	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
 
 func TestReplicasThatCantBeWaitedFor(t *testing.T) {

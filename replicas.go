@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until so many replicas
-// have it too, by the command WAIT, so that it outlives the loss of the master. When fewer have
-// answered by the timeout, the job is put nevertheless, and the error is [ErrNotReplicated].
+// WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until count replicas have it
+// too, so that it outlives the loss of the master. If fewer have confirmed it by the timeout, the
+// job is put nevertheless, and the error is [ErrNotReplicated].
 //
-// It costs each such call another moment of the network, between master and replicas;
-// [Queue.PutMany] waits once for up to 1000 jobs.
+// Each such call takes one more round trip, from the master to its replicas; [Queue.PutMany] waits
+// once for up to 1000 jobs. It uses the command WAIT.
 func WithReplicas(count int, timeout time.Duration) ClientOption {
 	return func(c *Client) { c.replicas = &replicas{count: count, timeout: timeout} }
 }
@@ -28,7 +28,8 @@ type replicas struct {
 // check errors unless the replicas of such a client can be waited for.
 func (r *replicas) check(rdb redis.UniversalClient) error {
 	if r.count < 1 || r.timeout < time.Millisecond {
-		return invalid("new", "", "%d replicas can't be waited for %v: at least 1, for at least 1ms", r.count, r.timeout)
+		return invalid("new", "", "WithReplicas(%d, %v) needs at least 1 replica and 1ms",
+			r.count, r.timeout)
 	}
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient:
@@ -69,13 +70,13 @@ func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any)
 	case err != nil:
 		return reply, notReplicated(op, jid, "it is not known which replicas have it: "+err.Error(), err)
 	case int(count) < c.replicas.count:
-		return reply, notReplicated(op, jid, fmt.Sprintf("%d of %d replicas have it", count, c.replicas.count), nil)
+		return reply, notReplicated(op, jid, fmt.Sprintf("only %d of %d replicas confirmed it", count, c.replicas.count), nil)
 	}
 	return reply, nil
 }
 
 func notReplicated(op, jid, message string, err error) error {
-	return &Error{Op: op, Code: CodeNotReplicated, JID: jid, Message: "put, but " + message, Err: err}
+	return &Error{Op: op, Code: CodeNotReplicated, JID: jid, Message: "the job was put, but " + message, Err: err}
 }
 
 // master returns a client of the server that has the namespace, one that outlasts the wait.
