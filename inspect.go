@@ -60,9 +60,9 @@ const (
 	ListRecurring List = "recurring" // recurring jobs, by when they fall due
 )
 
-// JIDs returns the jids of one of the queue's lists. With [ListScheduled], jobs that have fallen due
-// are moved to the waiting ones first. For failed and completed jobs, which are in no queue, see
-// [Client.FailedIn] and [Client.Completed].
+// JIDs returns the jids of one of the queue's lists. With [ListScheduled], jobs that have fallen
+// due are moved to the waiting ones first. For failed and completed jobs, which are in no queue,
+// see [Client.FailedIn] and [Client.Completed].
 func (q *Queue) JIDs(ctx context.Context, list List, r Range) (Page[string], error) {
 	if err := q.check("jobs"); err != nil {
 		return Page[string]{}, err
@@ -253,8 +253,8 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	return workers, nil
 }
 
-// WorkerJobs returns the jobs that a worker holds; none when there is no such worker. A job that was
-// taken from it by [Job.Timeout] is not among them.
+// WorkerJobs returns the jobs that a worker holds; none when there is no such worker. A job that
+// was taken from it by [Job.Timeout] is not among them.
 func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error) {
 	if err := checkName("workers", "worker name", name); err != nil {
 		return WorkerJobs{}, err

@@ -32,9 +32,9 @@ type Call struct {
 	Err error
 }
 
-// WithObserver lets a function observe every command that the client, and the workers of the client,
-// send to the server: it is called once for each, after the answer, on the goroutine that sent it.
-// It must be safe for concurrent use, and quick.
+// WithObserver lets a function observe every command that the client and its workers send to the
+// server: it is called once for each, after the answer, on the goroutine that sent it. It must be
+// safe for concurrent use, and quick.
 func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
 	return func(c *Client) { c.observe = observe }
 }

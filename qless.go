@@ -181,7 +181,8 @@ func newWorkerName() string {
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	return fmt.Sprintf("%s-%d-%s", strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s-%d-%s",
+		strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
 }
 
 // checkName returns an error unless a queue, jid, klass, tag or other name can be used: it is not
