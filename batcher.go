@@ -11,7 +11,7 @@ import (
 // on its way wait for it and go with the next. It makes no difference to a single goroutine, and
 // saves most of the server's time with many. A put whose context ends while it is on its way may
 // have been done.
-func WithBatchedPuts() Option {
+func WithBatchedPuts() ClientOption {
 	return func(c *Client) { c.batcher = &putBatcher{client: c} }
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,36 +13,93 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// The settings of a namespace. A queue's own heartbeat is the setting <queue>-heartbeat,
-// and how many of its jobs may run at once is <queue>-max-concurrency.
+// The settings of a namespace. Those that are times are in seconds. A queue has two settings of its
+// own: see [Queue.SetHeartbeat] and [Queue.SetMaxConcurrency].
 const (
-	ConfigApplication      = "application"        // a name; "qless"
-	ConfigGracePeriod      = "grace-period"       // how long a worker that lost its lock may still answer; 10 s
-	ConfigHeartbeat        = "heartbeat"          // how long a lock lasts; 60 s
-	ConfigHistogramHistory = "histogram-history"  // days that histograms are kept; 7
-	ConfigJobsHistory      = "jobs-history"       // how long completed jobs are kept; 604800 s
-	ConfigJobsHistoryCount = "jobs-history-count" // how many completed jobs are kept; 50000
-	ConfigMaxJobHistory    = "max-job-history"    // entries in a job's history; 100
-	ConfigMaxWorkerAge     = "max-worker-age"     // how long a silent worker is listed; 86400 s
-	ConfigStatsHistory     = "stats-history"      // days that statistics are kept; 30
+	// ConfigApplication is a name for people to read. Defaults to "qless".
+	ConfigApplication = "application"
+
+	// ConfigGracePeriod is how long a worker that lost its lock may still answer. Defaults to 10 s.
+	ConfigGracePeriod = "grace-period"
+
+	// ConfigHeartbeat is how long a lock lasts. Defaults to 60 s.
+	ConfigHeartbeat = "heartbeat"
+
+	// ConfigHistogramHistory is for how many days histograms are kept. Defaults to 7.
+	ConfigHistogramHistory = "histogram-history"
+
+	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, which is a week.
+	ConfigJobsHistory = "jobs-history"
+
+	// ConfigJobsHistoryCount is how many completed jobs are kept. Defaults to 50000.
+	ConfigJobsHistoryCount = "jobs-history-count"
+
+	// ConfigMaxJobHistory is how many entries the history of a job keeps; 0 means all. Defaults to
+	// 100.
+	ConfigMaxJobHistory = "max-job-history"
+
+	// ConfigMaxWorkerAge is how long a silent worker is listed. Defaults to 86400 s, which is a day.
+	ConfigMaxWorkerAge = "max-worker-age"
+
+	// ConfigStatsHistory is for how many days statistics are kept. Defaults to 30.
+	ConfigStatsHistory = "stats-history"
 )
+
+// What follows a queue's name in the names of its own settings.
+const (
+	suffixHeartbeat      = "-heartbeat"
+	suffixMaxConcurrency = "-max-concurrency"
+)
+
+// kind is what a setting's value may be.
+type kind int
+
+const (
+	kindText     kind = iota
+	kindCount         // a whole number, not negative
+	kindSeconds       // not negative
+	kindLockTime      // seconds, more than 0
+)
+
+// settings has what there is to know of each setting, by its name.
+var settings = map[string]struct {
+	kind         kind
+	defaultValue string
+}{
+	ConfigApplication:      {kindText, "qless"},
+	ConfigGracePeriod:      {kindSeconds, "10"},
+	ConfigHeartbeat:        {kindLockTime, "60"},
+	ConfigHistogramHistory: {kindCount, "7"},
+	ConfigJobsHistory:      {kindSeconds, "604800"},
+	ConfigJobsHistoryCount: {kindCount, "50000"},
+	ConfigMaxJobHistory:    {kindCount, "100"},
+	ConfigMaxWorkerAge:     {kindSeconds, "86400"},
+	ConfigStatsHistory:     {kindCount, "30"},
+}
+
+// queueSettings has the kinds of a queue's own settings, by their suffixes.
+var queueSettings = map[string]kind{
+	suffixHeartbeat:      kindLockTime,
+	suffixMaxConcurrency: kindCount,
+}
 
 // Config is the settings of a namespace, which all its clients share.
 type Config struct {
 	client *Client
 }
 
-// Get returns a setting, or its default; empty when it has neither. It is the qless command
-// config.get.
-func (c *Config) Get(ctx context.Context, option string) (string, error) {
-	if err := checkName("config.get", "option", option); err != nil {
+// Get returns a setting or its default; empty when it has neither.
+func (c *Config) Get(ctx context.Context, name string) (string, error) {
+	if err := checkName("config.get", "name", name); err != nil {
 		return "", err
 	}
-	reply, err := c.client.run(ctx, "config.get", "", option)
-	if err != nil || reply == nil {
+	reply, err := c.client.run(ctx, "config.get", "", name)
+	if err != nil {
 		return "", err
 	}
 	switch value := reply.(type) {
+	case nil: // the scripts have defaults only for the settings that other clients know
+		return settings[name].defaultValue, nil
 	case string:
 		return value, nil
 	case int64: // a default
@@ -49,70 +108,216 @@ func (c *Config) Get(ctx context.Context, option string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting that is set or has a default. It is the qless command
-// config.get.
+// All returns every setting that is set or has a default.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	reply, err := c.client.run(ctx, "config.get", "")
 	if err != nil {
 		return nil, err
 	}
-	told, err := decode[map[string]wire.Text]("config.get", reply)
+	values, err := decode[map[string]wire.Text]("config.get", reply)
 	if err != nil {
 		return nil, err
 	}
-	settings := make(map[string]string, len(told))
-	for option, value := range told {
-		settings[option] = string(value)
+	all := make(map[string]string, len(values))
+	for name, setting := range settings {
+		all[name] = setting.defaultValue
 	}
-	return settings, nil
+	for name, value := range values {
+		all[name] = string(value)
+	}
+	return all, nil
 }
 
-// Set changes a setting: a string, a number, or a [time.Duration], which is stored in
-// seconds. A value that is no number is [ErrInvalid] for an option that must be one. It is
-// the qless command config.set.
-func (c *Config) Set(ctx context.Context, option string, value any) error {
-	if err := checkName("config.set", "option", option); err != nil {
+// Set changes a setting. The value is a number, a string, or, for a setting in seconds, a
+// [time.Duration]. An unknown name and a value that the setting can't have, such as a negative one,
+// are [ErrInvalid].
+func (c *Config) Set(ctx context.Context, name string, value any) error {
+	if err := checkName("config.set", "name", name); err != nil {
 		return err
 	}
-	written := fmt.Sprint(value)
-	if duration, ok := value.(time.Duration); ok {
-		written = strconv.FormatFloat(duration.Seconds(), 'f', -1, 64)
-	}
-	if err := checkSetting(option, written); err != nil {
+	kind, err := kindOf(name)
+	if err != nil {
 		return err
 	}
-	_, err := c.client.run(ctx, "config.set", "", option, written)
+	written, err := kind.write(name, value)
+	if err != nil {
+		return err
+	}
+	return c.SetRaw(ctx, name, written)
+}
+
+// SetRaw changes any setting to any value, for settings that only other clients know. A value that
+// the scripts can't use counts as not set.
+func (c *Config) SetRaw(ctx context.Context, name, value string) error {
+	if err := checkName("config.set", "name", name); err != nil {
+		return err
+	}
+	_, err := c.client.run(ctx, "config.set", "", name, value)
 	return err
 }
 
-// Unset gives a setting its default again. It is the qless command config.unset.
-func (c *Config) Unset(ctx context.Context, option string) error {
-	if err := checkName("config.unset", "option", option); err != nil {
+// Unset resets a setting to its default.
+func (c *Config) Unset(ctx context.Context, name string) error {
+	if err := checkName("config.unset", "name", name); err != nil {
 		return err
 	}
-	_, err := c.client.run(ctx, "config.unset", "", option)
+	_, err := c.client.run(ctx, "config.unset", "", name)
 	return err
 }
 
-// checkSetting errors when an option that the scripts calculate with is no number, or a
-// lock would end before it began.
-func checkSetting(option, value string) error {
-	numeric := strings.HasSuffix(option, "-max-concurrency")
-	positive := option == ConfigHeartbeat || strings.HasSuffix(option, "-heartbeat")
-	switch option {
-	case ConfigGracePeriod, ConfigHistogramHistory, ConfigJobsHistory, ConfigJobsHistoryCount,
-		ConfigMaxJobHistory, ConfigMaxWorkerAge, ConfigStatsHistory:
-		numeric = true
+// SetHeartbeat sets how long locks of the queue's jobs last. 0 removes the queue's own setting, so
+// that the namespace's applies again: see [ConfigHeartbeat]. A negative time is [ErrInvalid].
+func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
+	if err := q.check("config.set"); err != nil {
+		return err
 	}
-	if !numeric && !positive {
-		return checkName("config.set", "value", value)
+	if d == 0 {
+		return q.client.Config().Unset(ctx, q.name+suffixHeartbeat)
 	}
-	n, err := strconv.ParseFloat(value, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return invalid("config.set", "", "%s must be a number, not %q", option, value)
+	return q.client.Config().Set(ctx, q.name+suffixHeartbeat, d)
+}
+
+// Heartbeat returns how long locks of the queue's jobs last: the queue's own setting, or that of
+// the namespace.
+func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
+	if err := q.check("config.get"); err != nil {
+		return 0, err
 	}
-	if positive && n <= 0 {
-		return invalid("config.set", "", "%s must be more than 0, not %q", option, value)
+	all, err := q.client.Config().All(ctx)
+	if err != nil {
+		return 0, err
+	}
+	own, general := wire.AsNumber(all[q.name+suffixHeartbeat]), wire.AsNumber(all[ConfigHeartbeat])
+	for _, seconds := range []wire.Number{own, general} {
+		if seconds > 0 { // else it counts as not set, as in the scripts
+			return seconds.Duration(), nil
+		}
+	}
+	return wire.AsNumber(settings[ConfigHeartbeat].defaultValue).Duration(), nil
+}
+
+// SetMaxConcurrency sets how many of the queue's jobs may run at once, over all workers. 0 and -1
+// mean that there is no limit.
+func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
+	if err := q.check("config.set"); err != nil {
+		return err
+	}
+	if n == 0 || n == -1 {
+		return q.client.Config().Unset(ctx, q.name+suffixMaxConcurrency)
+	}
+	return q.client.Config().Set(ctx, q.name+suffixMaxConcurrency, n)
+}
+
+// MaxConcurrency returns how many of the queue's jobs may run at once; 0 when there is no limit.
+func (q *Queue) MaxConcurrency(ctx context.Context) (int, error) {
+	if err := q.check("config.get"); err != nil {
+		return 0, err
+	}
+	limit, err := q.client.Config().Get(ctx, q.name+suffixMaxConcurrency)
+	return max(0, wire.AsNumber(limit).Int()), err
+}
+
+// kindOf returns the kind of a setting, or an error that suggests a name that exists.
+func kindOf(name string) (kind, error) {
+	if setting, known := settings[name]; known {
+		return setting.kind, nil
+	}
+	for suffix, kind := range queueSettings {
+		if queue, found := strings.CutSuffix(name, suffix); found && queue != "" {
+			return kind, nil
+		}
+	}
+	hint := ""
+	if similar := similarSetting(name); similar != "" {
+		hint = fmt.Sprintf("did you mean %q? ", similar)
+	}
+	return 0, invalid("config.set", "", "no setting %q; %sConfig.SetRaw takes any name", name, hint)
+}
+
+// write returns a value as the scripts read it.
+func (k kind) write(name string, value any) (string, error) {
+	duration, isDuration := value.(time.Duration)
+	text := fmt.Sprint(value)
+	if isDuration {
+		text = strconv.FormatFloat(duration.Seconds(), 'f', -1, 64)
+	}
+	if k == kindText {
+		if _, isString := value.(string); !isString {
+			return "", invalid("config.set", "", "%s must be a string, not a %T", name, value)
+		}
+		return text, checkName("config.set", "value", text)
+	}
+	if k == kindCount && isDuration {
+		return "", invalid("config.set", "", "%s must be a whole number, not %v", name, value)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || !isNumberOrText(value) {
+		return "", invalid("config.set", "", "%s must be a number, not %q", name, text)
+	}
+	return text, k.check(name, text, n)
+}
+
+// isNumberOrText reports whether a value has a type that a setting may be written with.
+func isNumberOrText(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.CanInt() || v.CanUint() || v.CanFloat() || v.Kind() == reflect.String
+}
+
+// check returns an error if a setting of the kind can't be this number.
+func (k kind) check(name, text string, n float64) error {
+	switch {
+	case k == kindCount && (n != math.Trunc(n) || n > math.MaxInt32):
+		return invalid("config.set", "", "%s must be a whole number, not %s", name, text)
+	case k == kindLockTime && n <= 0:
+		return invalid("config.set", "", "%s must be more than 0, not %s", name, text)
+	case n < 0:
+		return invalid("config.set", "", "%s must not be negative, as %s is", name, text)
 	}
 	return nil
+}
+
+// similarSetting returns the name of a setting that somebody who wrote this name may have meant;
+// empty when there is none.
+func similarSetting(name string) string {
+	const typos = 3
+	similar, least := "", typos+1
+	consider := func(candidate string, written string, meant string) {
+		if d := distance(written, meant); d < least && d < len(meant)/2 {
+			similar, least = candidate, d
+		}
+	}
+	for known := range settings {
+		consider(known, name, known)
+	}
+	for i, r := range name {
+		if r != '-' || i == 0 {
+			continue
+		}
+		for suffix := range queueSettings {
+			consider(name[:i]+suffix, name[i:], suffix)
+		}
+	}
+	return similar
+}
+
+// distance returns how many letters have to be inserted, deleted or replaced to make one text of
+// the other (Levenshtein's distance).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = slices.Min([]int{replaced, row[j] + 1, row[j+1] + 1})
+		}
+	}
+	return row[len(b)]
 }

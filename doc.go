@@ -1,40 +1,64 @@
-// Package qless is a client of the qless job queue on Redis: jobs with priorities, delays,
-// dependencies, retries, recurring schedules, tags, tracking, failure groups, statistics
-// and a history of each job.
+// Package qless is a job queue on Redis: jobs with priorities, delays, dependencies, retries,
+// recurring schedules, tags, tracking, failure groups, statistics and a history of each job.
 //
-// All state, and every decision about it, is in Lua scripts that run atomically on the
-// server; this package carries arguments in and typed values out. The keys, and what the
-// commands do to them, are those of the qless clients for Ruby, Python and PHP, so that all
-// of them can share one Redis: they load the script that [DropIn] returns.
+// A program puts jobs into queues, and workers run the handlers of their klasses:
+//
+//	client, err := qless.Dial(ctx, "redis://localhost:6379")
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//
+//	type Welcome struct{ To string }
+//	mail := client.Queue("mail")
+//	if _, err := mail.Put(ctx, "Welcome", Welcome{To: "ann@example.com"}); err != nil {
+//		return err
+//	}
+//
+//	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"mail"}})
+//	if err != nil {
+//		return err
+//	}
+//	worker.Handle("Welcome", qless.Typed(
+//		func(ctx context.Context, job *qless.Job, data Welcome) error {
+//			return send(ctx, data.To)
+//		}))
+//	return worker.Run(ctx) // until the context ends
+//
+// A job whose handler returns nil is complete; one whose handler returns an error is retried, and
+// fails when it has no retries left. See [Worker], and [Schedule] for jobs at fixed times.
+//
+// # Without a worker
+//
+// [Queue.Pop] locks jobs, and the methods of [Job] end them:
+//
+//	jobs, err := mail.Pop(ctx, 1)
+//	...
+//	err = jobs[0].Complete(ctx)
 //
 // # Jobs
 //
-// A job has an id (jid), a klass that names what is to be done, and data in JSON. It is put
-// into a queue, popped by a worker, and ended by it:
+// A job has an id (jid), a klass that names the kind of work, and data in JSON. Who pops a job holds
+// its lock for the queue's heartbeat time, 60 s by default, and renews it by [Job.Heartbeat]. A job
+// whose lock has ended goes to the next Pop and uses up one retry: jobs are run at least once.
 //
-//	client, err := qless.Dial(ctx, "redis://localhost:6379")
-//	queue := client.Queue("mail")
-//	jid, err := queue.Put(ctx, "Welcome", map[string]any{"to": "ann@example.com"})
+// Instead of completing a job, its worker can send it on to another queue, put it back to be tried
+// again ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a failure group until it is put
+// back ([Queue.Unfail]) or canceled ([Client.Cancel]).
 //
-//	jobs, err := queue.Pop(ctx, 1)
-//	err = jobs[0].Complete(ctx)
-//
-// Whoever pops a job holds its lock for the queue's heartbeat time (60 s unless the
-// settings say otherwise) and renews it by [Job.Heartbeat]. A job whose lock has ended is
-// popped by the next who asks, at the price of a retry: jobs are run at least once.
-//
-// Instead of completing a job for good, its worker can send it on to another queue
-// ([Job.Next]), give it back ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a
-// failure group until it is put back ([Queue.Unfail]) or canceled.
+// All state, and every decision about it, is in Lua scripts that run atomically on the server; this
+// package sends arguments and returns typed values. Keys and commands are those of the qless clients
+// for Ruby, Python and PHP, which can share the Redis server when they load the script that
+// [DropInScript] returns.
 //
 // # Time
 //
-// Durations are [time.Duration], times [time.Time]. The scripts use the server's clock, so
-// that the clocks of the machines need not agree; [WithClock] is for tests.
+// The scripts use the server's clock, so the clocks of the machines need not agree; [WithClock] is
+// for tests.
 //
 // # Errors
 //
-// Every error is an [*Error] with a code; compare it with the sentinels by [errors.Is].
-// Commands that are not safe to run twice are never sent twice: when the connection breaks
-// before their answer, the error is [ErrUnavailable] and the outcome is unknown.
+// Every error is an [*Error] with a code; compare it with the sentinels using [errors.Is]. Commands
+// that are not safe to run twice are never sent twice: if the connection breaks before the answer,
+// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown.
 package qless

@@ -11,91 +11,110 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code says what kind of error an [Error] is, for programs that turn errors into
-// something else, such as another protocol's replies.
+// A Code says what kind of error an [Error] is, for programs that translate errors, such as a
+// gateway of another protocol.
 type Code string
 
 // The codes of errors. Each has a sentinel of the same name for [errors.Is].
 const (
 	CodeCanceled      Code = "canceled"
-	CodeHasDependents Code = "has dependents"
+	CodeHasDependents Code = "has_dependents"
 	CodeInvalid       Code = "invalid"
-	CodeLockLost      Code = "lock lost"
-	CodeMaxRunTime    Code = "max run time"
-	CodeNotDepending  Code = "not depending"
+	CodeLockLost      Code = "lock_lost"
+	CodeMaxRunTime    Code = "max_run_time"
+	CodeNotDepending  Code = "not_depending"
 	CodeNotFailed     Code = "not_failed"
-	CodeNotFound      Code = "not found"
-	CodeNotReplicated Code = "not replicated"
-	CodeNotRunning    Code = "not running"
+	CodeNotFound      Code = "not_found"
+	CodeNotReplicated Code = "not_replicated"
+	CodeNotRunning    Code = "not_running"
 	CodeServer        Code = "server"
 	CodeStopped       Code = "stopped"
 	CodeUnavailable   Code = "unavailable"
-	CodeWrongQueue    Code = "wrong queue"
-	CodeWrongShard    Code = "wrong shard"
+	CodeWrongQueue    Code = "wrong_queue"
+	CodeWrongShard    Code = "wrong_shard"
 )
 
-// Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost).
+// Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost). ErrLockLost, ErrCanceled,
+// ErrMaxRunTime and ErrStopped are also why the context of a handler ended: see [context.Cause].
 var (
-	// ErrHasDependents means that a job can't be canceled, because another job that is not
-	// to be canceled depends on it.
-	ErrHasDependents = &Error{Code: CodeHasDependents, Message: "another job depends on it"}
+	// ErrCanceled means that the job was canceled.
+	ErrCanceled error = &Error{Code: CodeCanceled, Message: "the job was canceled"}
+
+	// ErrHasDependents means that a job can't be canceled because another job, which is not
+	// being canceled, depends on it.
+	ErrHasDependents error = &Error{
+		Code: CodeHasDependents, Message: "another job depends on it",
+	}
 
 	// ErrInvalid means that an argument can't be used. Nothing was changed.
-	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
+	ErrInvalid error = &Error{Code: CodeInvalid, Message: "invalid argument"}
 
-	// ErrLockLost means that the job was handed to another worker.
-	ErrLockLost = &Error{Code: CodeLockLost, Message: "the job belongs to another worker"}
+	// ErrLockLost means that the job now belongs to another worker.
+	ErrLockLost error = &Error{Code: CodeLockLost, Message: "the job belongs to another worker"}
 
-	// ErrNotDepending means that the job waits for no other job, so that its dependencies
-	// can't be changed.
-	ErrNotDepending = &Error{Code: CodeNotDepending, Message: "the job does not wait for others"}
+	// ErrMaxRunTime means that the handler ran for longer than it may.
+	ErrMaxRunTime error = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
 
-	// ErrNotFailed means that the job has not failed, so that it can't be unfailed.
-	ErrNotFailed = &Error{Code: CodeNotFailed, Message: "the job has not failed"}
+	// ErrNotDepending means that the job waits for no other job, so its dependencies can't be
+	// changed.
+	ErrNotDepending error = &Error{
+		Code: CodeNotDepending, Message: "the job does not wait for others",
+	}
+
+	// ErrNotFailed means that the job has not failed, so it can't be unfailed.
+	ErrNotFailed error = &Error{Code: CodeNotFailed, Message: "the job has not failed"}
 
 	// ErrNotFound means that there is no such job.
-	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
+	ErrNotFound error = &Error{Code: CodeNotFound, Message: "no such job"}
 
-	// ErrNotReplicated means that a job was put, but not enough replicas are known to have it:
-	// it may be lost when the master is. See [WithReplicas].
-	ErrNotReplicated = &Error{Code: CodeNotReplicated, Message: "not enough replicas have it"}
+	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if
+	// the master is lost, the job may be too. See [WithReplicas].
+	ErrNotReplicated error = &Error{
+		Code: CodeNotReplicated, Message: "too few replicas have it",
+	}
 
-	// ErrNotRunning means that no worker has the job: it is waiting, failed, complete, or
-	// was timed out.
-	ErrNotRunning = &Error{Code: CodeNotRunning, Message: "the job is not running"}
+	// ErrNotRunning means that no worker has the job: it is waiting, failed or complete, or its
+	// worker was timed out.
+	ErrNotRunning error = &Error{Code: CodeNotRunning, Message: "the job is not running"}
 
-	// ErrServer means that the server refused the command, for instance because it is out
-	// of memory or the user may not run it.
-	ErrServer = &Error{Code: CodeServer, Message: "the server refused"}
+	// ErrServer means that the server refused the command, for instance because it is out of
+	// memory or the user may not run it.
+	ErrServer error = &Error{Code: CodeServer, Message: "the server refused"}
 
-	// ErrUnavailable means that the server could not be reached, or did not answer. What was
-	// asked for may have been done nevertheless.
-	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
+	// ErrStopped means that the worker was stopped.
+	ErrStopped error = &Error{Code: CodeStopped, Message: "the worker was stopped"}
 
-	// ErrWrongQueue means that the job runs in another queue than the one named.
-	ErrWrongQueue = &Error{Code: CodeWrongQueue, Message: "the job runs in another queue"}
+	// ErrUnavailable means that no answer came: the server could not be reached, the connection
+	// broke, or the caller's own context ended first; then errors.Is(err, context.Canceled) or
+	// context.DeadlineExceeded holds as well. The command may have run nevertheless.
+	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 
-	// ErrWrongShard means that a job can't depend on another one, because that is in another shard.
-	// See [Shard].
-	ErrWrongShard = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
+	// ErrWrongQueue means that the job is running in a queue other than the one named.
+	ErrWrongQueue error = &Error{
+		Code: CodeWrongQueue, Message: "the job is running in another queue",
+	}
+
+	// ErrWrongShard means that a job can't depend on a job of another shard. See [Shards].
+	ErrWrongShard error = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
 )
 
-// Error is what every function of this package returns when it fails. Compare it with the
-// sentinels by [errors.Is], or take it apart with [errors.As].
+// An Error is what the functions of this package return when they fail. Compare it with the
+// sentinels using [errors.Is], or get at its fields with [errors.As].
 type Error struct {
-	// Op is the qless command that failed, such as "complete".
+	// Op is the command that failed, such as "complete".
 	Op string
 
 	// Code is the kind of error.
 	Code Code
 
-	// JID is the job that it is about, empty when it is about none or several.
+	// JID is the job that the error is about; empty when it is about none or several.
 	JID string
 
 	// Message says what is wrong.
 	Message string
 
-	// Err is the error beneath, such as a network error; nil when the script found the error.
+	// Err is the underlying error, such as a network error or what the server answered; nil when
+	// there is none.
 	Err error
 }
 
@@ -114,7 +133,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error beneath.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is the sentinel of e's code.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -127,13 +128,43 @@ func TestErrorText(t *testing.T) {
 	require.Equal(t, "qless: no such job", qless.ErrNotFound.Error())
 }
 
-func TestErrorsAreComparedByTheirCode(t *testing.T) {
-	sentinels := []*qless.Error{
-		qless.ErrHasDependents, qless.ErrInvalid, qless.ErrLockLost, qless.ErrNotDepending, qless.ErrNotFound,
-		qless.ErrNotRunning, qless.ErrServer, qless.ErrUnavailable, qless.ErrWrongQueue,
+// sentinels are all of them, by the codes that they stand for.
+var sentinels = map[qless.Code]error{
+	"canceled":       qless.ErrCanceled,
+	"has_dependents": qless.ErrHasDependents,
+	"invalid":        qless.ErrInvalid,
+	"lock_lost":      qless.ErrLockLost,
+	"max_run_time":   qless.ErrMaxRunTime,
+	"not_depending":  qless.ErrNotDepending,
+	"not_failed":     qless.ErrNotFailed,
+	"not_found":      qless.ErrNotFound,
+	"not_replicated": qless.ErrNotReplicated,
+	"not_running":    qless.ErrNotRunning,
+	"server":         qless.ErrServer,
+	"stopped":        qless.ErrStopped,
+	"unavailable":    qless.ErrUnavailable,
+	"wrong_queue":    qless.ErrWrongQueue,
+	"wrong_shard":    qless.ErrWrongShard,
+}
+
+var codeConstant = regexp.MustCompile(`(?m)^\tCode(\w+) +Code = "(\w+)"$`)
+
+func TestEachCodeHasItsSentinel(t *testing.T) {
+	source := readFile(t, "errors.go")
+	constants := codeConstant.FindAllStringSubmatch(source, -1)
+	require.Len(t, constants, len(sentinels))
+	for _, constant := range constants {
+		name, code := constant[1], qless.Code(constant[2])
+		require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, code)
+		require.Equal(t, code, codeOfSentinel(t, sentinels[code]), "Code%s", name)
+		require.Contains(t, source, "\tErr"+name+" error = &Error{", "declared with type error")
 	}
-	for _, one := range sentinels {
-		err := fmt.Errorf("wrapped: %w", &qless.Error{Op: "op", Code: one.Code, JID: "j", Message: "m"})
+}
+
+func TestErrorsAreComparedByTheirCode(t *testing.T) {
+	for code, one := range sentinels {
+		own := &qless.Error{Op: "op", Code: code, JID: "j", Message: "m"}
+		err := fmt.Errorf("wrapped: %w", own)
 		for _, other := range sentinels {
 			require.Equal(t, one == other, errors.Is(err, other))
 		}

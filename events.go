@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
@@ -12,62 +13,61 @@ import (
 // An EventKind says what happened.
 type EventKind string
 
-// What happens to any job. These come from every client of the namespace.
+// Events of all jobs, and of settings, whichever client causes them.
 const (
 	EventAdvanced    EventKind = "advanced"     // completed, and put into its next queue
 	EventCanceled    EventKind = "canceled"     // deleted
 	EventCompleted   EventKind = "completed"    // completed for good
 	EventConfigSet   EventKind = "config_set"   // a setting was changed
-	EventConfigUnset EventKind = "config_unset" // a setting has its default again
-	EventFailed      EventKind = "failed"       // failed by its worker, or lost once too often
+	EventConfigUnset EventKind = "config_unset" // a setting was reset to its default
+	EventFailed      EventKind = "failed"       // failed by its worker, or out of retries
 	EventLockLost    EventKind = "lock_lost"    // taken from its worker
 	EventPut         EventKind = "put"          // put into a queue
 )
 
-// What happens to tracked jobs besides.
+// More events of tracked jobs.
 const (
 	EventPopped  EventKind = "popped"
-	EventStalled EventKind = "stalled" // its worker let the lock end
-	EventTrack   EventKind = "track"   // it is being watched from now on
-	EventUntrack EventKind = "untrack" // it is not watched any more
+	EventStalled EventKind = "stalled" // its lock ended before its worker renewed it
+	EventTrack   EventKind = "track"   // tracking began
+	EventUntrack EventKind = "untrack" // tracking ended
 )
 
-// EventGap means that events may have been lost: the connection broke, and is now restored.
-// Whoever keeps a picture by events should read it anew.
+// EventGap means that events may have been lost: the connection broke, and is now restored. A
+// program that mirrors state from events should reload it.
 const EventGap EventKind = "gap"
 
-// An Event is something that happened in a namespace. The fields that a kind does not have
-// are empty.
+// An Event is something that happened in a namespace. Fields that a kind does not have are empty.
 type Event struct {
-	Kind    EventKind
-	Tracked bool   // it was told because the job is tracked
-	JID     string // the job
-	Queue   string // where it was, or was put
-	To      string // where it went, for advanced
-	Worker  string // who lost or failed it
-	Group   string // the failure group
-	Message string // why it failed
-	Option  string // the setting
-	Value   string // what it was set to
+	Kind    EventKind `json:"event"`
+	Tracked bool      `json:"tracked,omitempty"` // delivered because the job is tracked
+	JID     string    `json:"jid,omitempty"`     // the job
+	Queue   string    `json:"queue,omitempty"`   // where it was, or was put
+	To      string    `json:"to,omitempty"`      // its next queue, for EventAdvanced
+	Worker  string    `json:"worker,omitempty"`  // who lost or failed it
+	Group   string    `json:"group,omitempty"`   // the failure group
+	Message string    `json:"message,omitempty"` // why it failed
+	Option  string    `json:"option,omitempty"`  // the setting
+	Value   string    `json:"value,omitempty"`   // what it was set to
 
-	channel string // where it was told, without the namespace
-	wakes   bool   // the script that told it wakes a worker by itself
+	channel string // where it was published, without the namespace
+	wakes   bool   // the script that published it wakes a worker by itself
 }
 
-// eventSubscribed tells a worker that it listens for the jobs of other clients from now on.
+// eventSubscribed notifies a worker that it now listens for the jobs of other clients.
 const eventSubscribed EventKind = "subscribed"
 
-// Events is a subscription to what happens in a namespace. It restores its connection by
-// itself, and then says so by an [EventGap].
+// Events is a subscription to the events of a namespace. It restores a broken connection, and then
+// delivers an [EventGap].
 type Events struct {
 	subscription *redisx.Subscription[Event]
 }
 
-// Events subscribes to what happens to every job, and to the tracked ones. What happens
-// after the call has returned is told. The subscription ends with the context, or by
-// [Events.Close].
+// Events subscribes to the events of all jobs, and of the tracked ones. Events that occur after the
+// call returns are delivered. The subscription ends with the context, or by [Events.Close].
 //
-// A reader that falls behind by far is cut off by the server; it then finds an [EventGap].
+// A reader that falls too far behind is disconnected by the server, and receives an [EventGap] when
+// it is back.
 func (c *Client) Events(ctx context.Context) (*Events, error) {
 	return c.subscribe(ctx, c.eventChannels())
 }
@@ -86,6 +86,7 @@ func (c *Client) eventChannels() []string {
 }
 
 func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
+	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
 		Backoff: redisx.WhileAway,
 		Broken: func(err error) {
@@ -94,8 +95,12 @@ func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, err
 		Channels: channels,
 		Decode:   c.decodeNotice,
 	})
+	err = wrap("subscribe", "", err)
+	if c.observe != nil {
+		c.observed(ctx, "subscribe", "", nil, nil, sent, err)
+	}
 	if err != nil {
-		return nil, wrap("subscribe", "", err)
+		return nil, err
 	}
 	return &Events{subscription}, nil
 }
@@ -103,7 +108,7 @@ func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, err
 // C returns the channel of the events. It is closed when the subscription ends.
 func (e *Events) C() <-chan Event { return e.subscription.C() }
 
-// Close ends the subscription and waits until it has ended. It may be called twice.
+// Close ends the subscription and waits until it has ended. Further calls do nothing.
 func (e *Events) Close() error { return wrap("subscribe", "", e.subscription.Close()) }
 
 // decodeNotice returns the event that readers get for a notice, and false for none.

@@ -37,16 +37,16 @@ func ExampleJob_Fail() {
 		}
 	}
 
-	groups, err := client.Failed(ctx)
+	groups, err := client.FailureGroups(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("failed:", groups)
-	failed, err := client.FailedIn(ctx, "smtp-refused", qless.Page{Count: 1})
+	failed, err := client.FailedIn(ctx, "smtp-refused", qless.Range{Limit: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
-	job, err := client.Job(ctx, failed.JIDs[0])
+	job, err := client.Job(ctx, failed.Items[0])
 	if err != nil {
 		log.Fatal(err)
 	}

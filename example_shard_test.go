@@ -12,7 +12,7 @@ import (
 // Jobs of one queue are spread over two namespaces, which might be two masters of a cluster.
 // Jobs whose jids have the same part in braces stay together, so that they can depend on one
 // another.
-func ExampleShard() {
+func ExampleNewShards() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleShard() {
 		}
 		clients = append(clients, client)
 	}
-	shards, err := qless.Shard(qless.ByJID, clients...)
+	shards, err := qless.NewShards(qless.ShardByJID, clients...)
 	if err != nil {
 		log.Fatal(err)
 	}

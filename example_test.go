@@ -116,11 +116,11 @@ func ExampleTags() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tagged, err := client.Tagged(ctx, "customer-7", qless.Page{})
+	tagged, err := client.Tagged(ctx, "customer-7", qless.Range{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(tagged.Total, tagged.JIDs[0] == jid)
+	fmt.Println(tagged.Total, tagged.Items[0] == jid)
 	// Output:
 	// 1 true
 }

@@ -49,3 +49,8 @@ func DecodeReplies(reply any) []any {
 		wire.Strings(tags), tagsErr, counts, countsErr, number, numberErr, names, namesErr,
 	}
 }
+
+// Send is Run without a look at the observer.
+func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, error) {
+	return c.send(ctx, op, jid, args)
+}

@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -29,12 +30,12 @@ func offline(t testing.TB) *qless.Client {
 }
 
 // requireCode requires an error of a kind, as both ways of telling see it.
-func requireCode(t testing.TB, sentinel *qless.Error, err error) *qless.Error {
+func requireCode(t testing.TB, sentinel, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, sentinel)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, sentinel.Code, own.Code)
+	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
@@ -42,3 +43,19 @@ func requireCode(t testing.TB, sentinel *qless.Error, err error) *qless.Error {
 
 // raw returns data that is JSON as it is written.
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
+
+// codeOfSentinel returns the code of a sentinel.
+func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
+	t.Helper()
+	var own *qless.Error
+	require.ErrorAs(t, sentinel, &own)
+	return own.Code
+}
+
+// readFile returns a file of the repository.
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(text)
+}

@@ -9,18 +9,6 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Reasons why a handler's context ends, besides [ErrLockLost].
-var (
-	// ErrCanceled means that the job was canceled.
-	ErrCanceled = &Error{Code: CodeCanceled, Message: "the job was canceled"}
-
-	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
-	ErrMaxRunTime = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
-
-	// ErrStopped means that the worker was stopped.
-	ErrStopped = &Error{Code: CodeStopped, Message: "the worker was stopped"}
-)
-
 // An Action is how a worker ends its hold on a job.
 type Action string
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,11 +20,11 @@ import (
 // DefaultNamespace is the prefix of the keys that clients of all languages share.
 const DefaultNamespace = "ql:"
 
-// A Client is the way into one namespace of one Redis. It is safe for concurrent use and
-// holds no state of its own but the connection pool it was given.
+// A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
+// use.
 //
-// Every method that talks to the server takes a context and is one script, run atomically
-// on the server, unless it says otherwise. Errors are of type [*Error].
+// Unless it says otherwise, every method that takes a context runs one script, atomically, on the
+// server. Errors are of type [*Error].
 type Client struct {
 	rdb    redis.UniversalClient
 	owned  bool // the pool was made by Dial
@@ -35,42 +36,45 @@ type Client struct {
 
 	batcher  *putBatcher      // nil when each put goes by itself
 	replicas *script.Replicas // nil when puts don't wait for any
+
+	observe func(ctx context.Context, call Call) // nil when nobody observes
 }
 
-// An Option changes a client that is being made.
-type Option func(*Client)
+// A ClientOption configures a client, for [New] and [Dial]: [WithBatchedPuts], [WithClock],
+// [WithLogger], [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName].
+type ClientOption func(*Client)
 
-// WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what
-// clients of other languages use. On a Redis Cluster all keys of a namespace must be in one
-// slot, so it needs a hash tag: "{tenant}:ql:".
-func WithNamespace(prefix string) Option {
+// WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
+// of other languages use. On a Redis Cluster, the keys of a namespace must be in one slot, so it
+// needs a hash tag: "{tenant}:ql:".
+func WithNamespace(prefix string) ClientOption {
 	return func(c *Client) { c.prefix = prefix }
 }
 
-// WithClock sets where the time comes from. Defaults to the server's own clock, so that
-// the clocks of the machines need not agree.
-func WithClock(clock func() time.Time) Option {
+// WithClock sets the source of the time. Defaults to the server's own clock, so that the clocks of
+// the machines need not agree.
+func WithClock(clock func() time.Time) ClientOption {
 	return func(c *Client) { c.clock = clock }
 }
 
-// WithLogger sets where the client reports what it can't return as an error, such as lost
-// subscriptions. Defaults to [slog.Default].
-func WithLogger(logger *slog.Logger) Option {
+// WithLogger sets where the client logs what it can't return as an error, such as a lost
+// subscription. Defaults to [slog.Default].
+func WithLogger(logger *slog.Logger) ClientOption {
 	return func(c *Client) { c.logger = logger }
 }
 
 // WithWorkerName sets the name under which the client pops and works jobs. Defaults to
 // host-pid-random, which no other client has.
-func WithWorkerName(name string) Option {
+func WithWorkerName(name string) ClientOption {
 	return func(c *Client) { c.worker = name }
 }
 
-// New returns a client that uses a go-redis client: a single server's, a sentinel's or a
-// cluster's. It does not talk to the server. An option that can't be used is [ErrInvalid],
-// and so are a namespace without a hash tag on a cluster, and a [redis.Ring]: it would spread one
-// namespace over several servers. To do that with jobs, see [Shard].
-func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
-	if rdb == nil {
+// New returns a client that uses a go-redis client: of a single server, a sentinel or a cluster. It
+// does not talk to the server. An option that can't be used is [ErrInvalid], and so are no go-redis
+// client, a namespace without a hash tag on a cluster, and a [redis.Ring], which would spread one
+// namespace over several servers. To spread jobs over servers, see [NewShards].
+func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
+	if isNil(rdb) {
 		return nil, invalid("new", "", "no redis client")
 	}
 	c := &Client{
@@ -78,65 +82,61 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 		prefix: DefaultNamespace,
 		worker: newWorkerName(),
 	}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, invalid("new", "", "options[%d] is nil", i)
+		}
 		option(c)
 	}
 	if c.logger == nil {
 		c.logger = slog.Default()
 	}
-	if err := checkName("new", "namespace", c.prefix); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
-	}
-	if err := checkName("new", "worker name", c.worker); err != nil {
-		return nil, err
-	}
-	if _, ok := rdb.(*redis.Ring); ok {
-		return nil, invalid("new", "", "a ring sends commands of one namespace to several servers: "+
-			"make a client of each server, and spread jobs over them with Shard")
-	}
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		if !hasHashTag(c.prefix) {
-			return nil, invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
-				"its keys would be spread over the cluster", c.prefix)
-		}
-		if cluster.Options().ReadOnly {
-			return nil, invalid("new", "", "the cluster client reads from replicas, where no worker can be woken")
-		}
-	}
-	if c.replicas != nil {
-		if err := checkReplicas(rdb, c.replicas); err != nil {
-			return nil, err
-		}
 	}
 	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
 	return c, nil
 }
 
-// Dial connects to the server of a URL such as redis://user:password@localhost:6379/0, checks that
-// it answers, and returns a client to be closed with [Client.Close]. Special characters in the
-// password are written percent-encoded, as in %2F for a slash. The scheme rediss is TLS, and unix a
-// socket. A URL that can't be used is [ErrInvalid]; no error holds the password.
-func Dial(ctx context.Context, url string, options ...Option) (*Client, error) {
-	parsed, err := parseURL(url)
-	if err != nil {
-		return nil, err
+// isNil reports whether there is no go-redis client, or a nil pointer to one.
+func isNil(rdb redis.UniversalClient) bool {
+	if rdb == nil {
+		return true
 	}
-	parsed.ContextTimeoutEnabled = true // a call ends with its context
-	rdb := redis.NewClient(parsed)
-	c, err := New(rdb, options...)
-	if err == nil {
-		c.owned = true
-		err = wrap("dial", "", rdb.Ping(ctx).Err())
-	}
-	if err != nil {
-		_ = rdb.Close()
-		return nil, err
-	}
-	return c, nil
+	v := reflect.ValueOf(rdb)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Close closes the connections that [Dial] opened. A client made by [New] leaves the
-// go-redis client open: it belongs to the caller.
+// check returns an error unless the options go with the go-redis client.
+func (c *Client) check() error {
+	if err := checkName("new", "namespace", c.prefix); err != nil {
+		return err
+	}
+	if err := checkName("new", "worker name", c.worker); err != nil {
+		return err
+	}
+	if _, ok := c.rdb.(*redis.Ring); ok {
+		return invalid("new", "", "a ring sends commands of one namespace to several servers: "+
+			"make a client for each server, and spread jobs over them with NewShards")
+	}
+	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
+		if !hasHashTag(c.prefix) {
+			return invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
+				"its keys would be spread over the cluster", c.prefix)
+		}
+		if cluster.Options().ReadOnly {
+			return invalid("new", "", "the cluster client reads from replicas, "+
+				"where no worker can be woken")
+		}
+	}
+	if c.replicas != nil {
+		return checkReplicas(c.rdb, c.replicas)
+	}
+	return nil
+}
+
+// Close closes the connections that [Dial] opened. The go-redis client that was given to [New]
+// belongs to the caller and stays open.
 func (c *Client) Close() error {
 	if !c.owned {
 		return nil
@@ -150,7 +150,7 @@ func (c *Client) Namespace() string { return c.prefix }
 // WorkerName returns the name under which the client pops and works jobs.
 func (c *Client) WorkerName() string { return c.worker }
 
-// Queue returns a queue. It need not exist: a queue comes into being with its first job.
+// Queue returns a queue. It need not exist: putting the first job creates it.
 func (c *Client) Queue(name string) *Queue {
 	return &Queue{client: c, name: name}
 }
@@ -162,11 +162,21 @@ func (c *Client) as(worker string) *Client {
 	return &other
 }
 
-// Config returns the settings of the namespace, which all its clients share.
+// Config returns the settings of the namespace, which all of its clients share.
 func (c *Client) Config() *Config { return &Config{client: c} }
 
 // run runs a command that may be about one job.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
+	if c.observe == nil {
+		return c.send(ctx, op, jid, args)
+	}
+	sent := time.Now()
+	reply, err := c.send(ctx, op, jid, args)
+	c.observed(ctx, op, jid, args, reply, sent, err)
+	return reply, err
+}
+
+func (c *Client) send(ctx context.Context, op, jid string, args []any) (any, error) {
 	if c.replicas != nil && commands.Command(op).Replicated() {
 		return c.runReplicated(ctx, op, jid, args...)
 	}
@@ -182,10 +192,11 @@ func newWorkerName() string {
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	return fmt.Sprintf("%s-%d-%s", strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s-%d-%s",
+		strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
 }
 
-// checkName errors unless a queue, jid, klass, tag or other name can be used: it is not
+// checkName returns an error unless a queue, jid, klass, tag or other name can be used: it is not
 // empty, and survives the JSON of the replies.
 func checkName(op, what, name string) error {
 	if name == "" {

@@ -17,14 +17,14 @@ type Queue struct {
 
 // QueueCounts is how many jobs a queue has, by state.
 type QueueCounts struct {
-	Name      string
-	Waiting   int
-	Running   int
-	Stalled   int // running, with a lock that has ended
-	Scheduled int
-	Depends   int
-	Recurring int
-	Paused    bool
+	Name      string `json:"name"`
+	Waiting   int    `json:"waiting"`
+	Running   int    `json:"running"`
+	Stalled   int    `json:"stalled"` // running, with a lock that has ended
+	Scheduled int    `json:"scheduled"`
+	Depends   int    `json:"depends"`
+	Recurring int    `json:"recurring"`
+	Paused    bool   `json:"paused"`
 }
 
 // Name returns the queue's name.
@@ -161,37 +161,6 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return decodeInt("length", reply)
-}
-
-// Jobs returns the jids of the queue's jobs in a state: [StateWaiting] in the order of
-// popping, [StateRunning] and [StateTimedOut] by the end of their locks, [StateScheduled]
-// by when they fall due, [StateDepends] by age.
-func (q *Queue) Jobs(ctx context.Context, state State, page Page) ([]string, error) {
-	switch state {
-	case StateWaiting, StateRunning, StateTimedOut, StateScheduled, StateDepends:
-		return q.list(ctx, string(state), page)
-	}
-	return nil, invalid("jobs", "", "a queue has no list of jobs in state %q", state)
-}
-
-// Recurring returns the jids of the queue's recurring jobs, by when they fall due.
-func (q *Queue) Recurring(ctx context.Context, page Page) ([]string, error) {
-	return q.list(ctx, "recurring", page)
-}
-
-func (q *Queue) list(ctx context.Context, kind string, page Page) ([]string, error) {
-	if err := q.check("jobs"); err != nil {
-		return nil, err
-	}
-	args, err := page.args("jobs")
-	if err != nil {
-		return nil, err
-	}
-	reply, err := q.client.run(ctx, "jobs", "", append([]any{kind, q.name}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return decodeStrings("jobs", reply)
 }
 
 // Pause keeps jobs of the queue from being popped until [Queue.Unpause].

@@ -24,10 +24,10 @@ func luaSources() fs.FS {
 	return sources
 }
 
-// DropIn returns the script that clients of other languages load in place of their own
+// DropInScript returns the script that clients of other languages load in place of their own
 // qless.lua, to run on today's servers and to share queues with this package. It holds
 // every command: EVALSHA sha 0 COMMAND NOW ARG...
-func DropIn() string {
+func DropInScript() string {
 	text, err := luaFiles.ReadFile("lua/" + luasrc.DropInName)
 	if err != nil {
 		panic(err) // it is embedded

@@ -10,51 +10,56 @@ import (
 	"sync"
 )
 
-// A ShardKey says by what jobs are spread over shards.
-type ShardKey int
+// A ShardKey says how jobs are assigned to shards.
+type ShardKey string
 
 const (
-	// ByJID spreads the jobs of each queue over all shards, by their jids. When a jid has a part in
-	// braces, as "{order-7}-pack" has, that part alone decides, so that jobs which depend on
-	// one another can be kept in one shard.
-	ByJID ShardKey = iota
+	// ShardByJID spreads the jobs of each queue over all shards, by their jids. If a jid has a part
+	// in braces, as in "{order-7}-pack", only that part counts, so jobs that depend on one another
+	// can be kept in one shard. It is the default: the empty ShardKey means the same.
+	ShardByJID ShardKey = "jid"
 
-	// ByQueue keeps all jobs of a queue in one shard, and spreads the queues by their names.
-	ByQueue
+	// ShardByQueue keeps all jobs of a queue in one shard, and spreads the queues by their names.
+	ShardByQueue ShardKey = "queue"
 )
 
-// Shards are namespaces over which jobs are spread, for those who have outgrown one server: those
-// of several masters of a cluster, or of servers of their own. Each is a whole qless. A job stays in
-// the shard where it was put, whatever queues it goes through; so these hold within a shard only:
+// Shards spread jobs over several namespaces, for workloads that have outgrown one server: on
+// several masters of a cluster, or on separate servers. A job stays in the shard where it was put,
+// whatever queues it goes through, so these are per shard:
 //
 //   - the order of jobs, by priority and age;
-//   - dependencies: one on a job of another shard is [ErrWrongShard];
+//   - dependencies: a dependency on a job of another shard is [ErrWrongShard];
 //   - tags, tracking, failure groups, statistics, settings and max-concurrency.
 //
-// For all of these, use the shards' own clients ([Shards.Clients]). It is safe for concurrent use.
+// Use the shards' own clients for these: [Shards.Clients]. Shards are safe for concurrent use.
 type Shards struct {
 	key     ShardKey
 	clients []*Client
 }
 
-// Shard spreads jobs over the namespaces of clients. Each job's place is drawn by its key
-// and the name of the namespace (rendezvous hashing), in whatever order the clients are given:
-// when a shard is added to n others, one in n+1 of the jobs to come has another place than it had
-// before. Two clients with the same namespace are [ErrInvalid], even if their servers differ.
+// NewShards spreads jobs over the namespaces of clients. A job's shard is chosen by its key and the
+// name of the namespace (rendezvous hashing), independently of the order of the clients: adding a
+// shard to n others sends one in n+1 of future jobs to a different shard. No client at all, a nil
+// client, and two clients with the same namespace, even on different servers, are [ErrInvalid].
 //
-// To take a shard away, leave it out where jobs are put, and let workers go on with it until it is
-// empty.
-func Shard(key ShardKey, clients ...*Client) (*Shards, error) {
-	if key != ByJID && key != ByQueue {
-		return nil, invalid("shard", "", "the key %d is unknown", key)
+// To remove a shard, stop putting jobs into it, and keep its workers running until it is empty.
+func NewShards(key ShardKey, clients ...*Client) (*Shards, error) {
+	key = cmp.Or(key, ShardByJID)
+	if key != ShardByJID && key != ShardByQueue {
+		return nil, invalid("shard", "", "the key %q is unknown", key)
 	}
 	if len(clients) == 0 {
-		return nil, invalid("shard", "", "no client is given")
+		return nil, invalid("shard", "", "there are no clients")
 	}
+	namespaces := map[string]bool{}
 	for i, c := range clients {
-		if slices.ContainsFunc(clients[:i], func(other *Client) bool { return other.Namespace() == c.Namespace() }) {
+		if c == nil {
+			return nil, invalid("shard", "", "clients[%d] is nil", i)
+		}
+		if namespaces[c.Namespace()] {
 			return nil, invalid("shard", "", "two shards have the namespace %q", c.Namespace())
 		}
+		namespaces[c.Namespace()] = true
 	}
 	return &Shards{key: key, clients: slices.Clone(clients)}, nil
 }
@@ -62,38 +67,40 @@ func Shard(key ShardKey, clients ...*Client) (*Shards, error) {
 // Clients returns the shards' clients, in the order in which they were given.
 func (s *Shards) Clients() []*Client { return slices.Clone(s.clients) }
 
-// Of returns the shard in which a job is put that has this jid and goes into this queue.
-func (s *Shards) Of(queue, jid string) *Client {
+// ClientFor returns the client of the shard into which a job with this queue and jid is put.
+func (s *Shards) ClientFor(queue, jid string) *Client {
 	name := queue
-	if s.key == ByJID {
+	if s.key == ShardByJID {
 		name = jid
 		if hasHashTag(jid) {
 			_, rest, _ := strings.Cut(jid, "{")
 			name, _, _ = strings.Cut(rest, "}")
 		}
 	}
-	return slices.MaxFunc(s.clients, func(a, b *Client) int { return cmp.Compare(weight(a, name), weight(b, name)) })
+	return slices.MaxFunc(s.clients, func(a, b *Client) int {
+		return cmp.Compare(weight(a, name), weight(b, name))
+	})
 }
 
-// weight is how much a shard wants what has a name: the one that wants it most gets it.
+// weight ranks the shards for a name: the one with the greatest weight gets it.
 func weight(c *Client, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.Namespace()))
 	_, _ = h.Write([]byte{0})
 	_, _ = h.Write([]byte(name))
 	w := h.Sum64()
-	w = (w ^ w>>33) * 0xff51afd7ed558ccd // similar names come to similar sums: stir them
+	w = (w ^ w>>33) * 0xff51afd7ed558ccd // mix: similar names have similar sums
 	w = (w ^ w>>33) * 0xc4ceb9fe1a85ec53
 	return w ^ w>>33
 }
 
-// Queue returns a queue that lies in all shards, or, [ByQueue], in its own.
+// Queue returns a queue that spans all shards or, with [ShardByQueue], lies in one of them.
 func (s *Shards) Queue(name string) *ShardedQueue {
 	return &ShardedQueue{shards: s, name: name}
 }
 
-// Job returns a job, wherever it is; [ErrNotFound] when no shard has it. All shards are asked: a
-// job that was put before a shard was added, or into another queue, is not where its key says.
+// Job returns a job, whichever shard has it, or [ErrNotFound]. It asks all shards, because a job
+// that was put before a shard was added, or into another queue, is not where its key says.
 func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
@@ -108,7 +115,7 @@ func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 	return nil, err
 }
 
-// jobs returns those of the jobs that some shards have.
+// jobs returns the jobs that exist in some shards.
 func (s *Shards) jobs(ctx context.Context, in []*Client, jids ...string) ([]*Job, error) {
 	found, err := ask(in, func(c *Client) ([]*Job, error) { return c.Jobs(ctx, jids...) })
 	return slices.Concat(found...), err
@@ -132,7 +139,7 @@ func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
 	return sums, nil
 }
 
-// plus adds the counts of two shards. The queue is paused when it is in one of them.
+// plus adds the counts of two shards. A queue that is paused in one of them counts as paused.
 func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 	return QueueCounts{
 		Name:      c.Name,
@@ -146,8 +153,8 @@ func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 	}
 }
 
-// ask asks every one of several at once, and returns what they answered, and the first error in
-// their order.
+// ask calls question for each of several concurrently, and returns the answers and the first error,
+// both in their order.
 func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
 	var all sync.WaitGroup
@@ -163,14 +170,13 @@ func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	return answers, nil
 }
 
-// each does something with every one of several at once, and returns the first error in their
-// order.
+// each calls do for each of several concurrently, and returns the first error in their order.
 func each[T any](several []T, do func(one T) error) error {
 	_, err := ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
 	return err
 }
 
-// A ShardedQueue is a queue of jobs that are spread over shards. It is only a name.
+// A ShardedQueue is a queue whose jobs are spread over shards. It is a lightweight handle.
 type ShardedQueue struct {
 	shards *Shards
 	name   string
@@ -179,22 +185,25 @@ type ShardedQueue struct {
 // Name returns the queue's name.
 func (q *ShardedQueue) Name() string { return q.name }
 
-// Put puts a job into its shard, as [Queue.Put] does into a queue. A [JID] of a job that exists in
-// another shard than its own makes a second job. With [DependsOn] all other shards are asked first
-// whether they have one of those jobs: then the error is [ErrWrongShard], and nothing is put.
-func (q *ShardedQueue) Put(ctx context.Context, klass string, data any, options ...PutOption) (string, error) {
+// Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
+// exists in a shard where its key does not belong, a second job is made. With [DependsOn], Put first
+// asks all other shards for those jobs: if one has any, the error is [ErrWrongShard] and nothing is
+// put.
+func (q *ShardedQueue) Put(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (string, error) {
 	p, err := newPut(q.name, klass, data, options)
 	if err != nil {
 		return "", err
 	}
-	shard := q.shards.Of(q.name, p.options.jid)
+	shard := q.shards.ClientFor(q.name, p.options.jid)
 	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 		return "", err
 	}
 	return p.options.jid, shard.put(ctx, p)
 }
 
-// checkDepends errors when a job depends on one that is in another shard than its own.
+// checkDepends returns an error if a job depends on a job of another shard.
 func (s *Shards) checkDepends(ctx context.Context, shard *Client, p *put) error {
 	if len(p.options.depends) == 0 {
 		return nil
@@ -212,8 +221,9 @@ func wrongShard(jid, other string, at *Client) error {
 		Message: "it can't depend on " + other + ", which is in the shard " + at.Namespace()}
 }
 
-// PutMany puts jobs into their shards, as [Queue.PutMany] does into a queue, and returns their jids
-// in order. All jobs are checked before the first is put, as there. When it fails, the jids of those that were put come with the error.
+// PutMany puts jobs into their shards, as [Queue.PutMany] puts them into a queue, and returns their
+// jids in order. All jobs are checked before the first is put. If it fails, it returns the jids of
+// the jobs that were put along with the error.
 func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
@@ -240,11 +250,11 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 	return slices.DeleteFunc(jidsOf(puts), func(jid string) bool { return !done[jid] }), err
 }
 
-// part deals jobs out to their shards.
+// part groups jobs by their shards.
 func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*put, error) {
 	shards := map[string]*Client{} // by jid
 	for _, jid := range jidsOf(puts) {
-		shards[jid] = q.shards.Of(q.name, jid)
+		shards[jid] = q.shards.ClientFor(q.name, jid)
 	}
 	parts := map[*Client][]*put{}
 	for i, p := range puts {
@@ -263,8 +273,8 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 	return parts, nil
 }
 
-// Pop locks at most count jobs, as [Queue.Pop] does, of one shard after the other, beginning with
-// any. Jobs that were locked before a shard failed come with the error.
+// Pop locks at most count jobs, as [Queue.Pop] does, from one shard after another, in random order.
+// If a shard fails, Pop returns the jobs that it has locked so far along with the error.
 func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	var jobs []*Job
 	if count < 1 {
@@ -283,9 +293,12 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// Counts returns how many jobs the queue has in all shards. It is paused when it is in one of them.
+// Counts returns how many jobs the queue has in all shards. A queue that is paused in one of them
+// counts as paused.
 func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
-	all, err := ask(q.shards.clients, func(c *Client) (QueueCounts, error) { return c.Queue(q.name).Counts(ctx) })
+	all, err := ask(q.shards.clients, func(c *Client) (QueueCounts, error) {
+		return c.Queue(q.name).Counts(ctx)
+	})
 	sum := QueueCounts{Name: q.name}
 	for _, counts := range all {
 		sum = sum.plus(counts)
@@ -293,9 +306,11 @@ func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
 	return sum, err
 }
 
-// Len returns how many jobs are running, waiting and scheduled in all shards, together.
+// Len returns the total number of running, waiting and scheduled jobs in all shards.
 func (q *ShardedQueue) Len(ctx context.Context) (int, error) {
-	lengths, err := ask(q.shards.clients, func(c *Client) (int, error) { return c.Queue(q.name).Len(ctx) })
+	lengths, err := ask(q.shards.clients, func(c *Client) (int, error) {
+		return c.Queue(q.name).Len(ctx)
+	})
 	sum := 0
 	for _, length := range lengths {
 		sum += length

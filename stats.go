@@ -2,23 +2,25 @@ package qless
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Stats is what happened in a queue on one day (UTC).
+// Stats are the statistics of a queue on one day (UTC).
 type Stats struct {
-	Failed   int     // jobs that failed that day and still are
-	Failures int     // failures
-	Retries  int     // locks that workers lost
-	Wait     Summary // from put to pop, of the jobs popped that day
-	Run      Summary // from pop to complete, of the jobs completed that day
+	Failed   int     `json:"failed"`   // jobs that failed that day and still are failed
+	Failures int     `json:"failures"` // failures
+	Retries  int     `json:"retries"`  // locks that workers lost
+	Wait     Summary `json:"wait"`     // from put to pop, of the jobs popped that day
+	Run      Summary `json:"run"`      // from pop to complete, of the jobs completed that day
 }
 
-// Summary is how long something took.
+// Summary describes a distribution of durations. In JSON, durations are numbers of seconds.
 type Summary struct {
 	Count     int
 	Mean      time.Duration
@@ -26,10 +28,60 @@ type Summary struct {
 	Histogram []Bucket      // shortest first, without empty buckets
 }
 
-// Bucket is how many took from one duration to less than another.
+// Bucket counts the durations in [From, To). In JSON, durations are numbers of seconds.
 type Bucket struct {
 	From, To time.Duration
 	Count    int
+}
+
+type summaryJSON struct {
+	Count     int      `json:"count"`
+	Mean      float64  `json:"mean"`
+	Std       float64  `json:"std"`
+	Histogram []Bucket `json:"histogram"`
+}
+
+// MarshalJSON writes the durations in seconds.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	buckets := append([]Bucket{}, s.Histogram...)
+	return json.Marshal(summaryJSON{s.Count, secondsOf(s.Mean), secondsOf(s.Std), buckets})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *Summary) UnmarshalJSON(text []byte) error {
+	var told summaryJSON
+	err := json.Unmarshal(text, &told)
+	*s = Summary{told.Count, durationOf(told.Mean), durationOf(told.Std), nil}
+	if len(told.Histogram) > 0 {
+		s.Histogram = told.Histogram
+	}
+	return err
+}
+
+type bucketJSON struct {
+	From  float64 `json:"from"`
+	To    float64 `json:"to"`
+	Count int     `json:"count"`
+}
+
+// MarshalJSON writes the durations in seconds.
+func (b Bucket) MarshalJSON() ([]byte, error) {
+	return json.Marshal(bucketJSON{secondsOf(b.From), secondsOf(b.To), b.Count})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (b *Bucket) UnmarshalJSON(text []byte) error {
+	var told bucketJSON
+	err := json.Unmarshal(text, &told)
+	*b = Bucket{durationOf(told.From), durationOf(told.To), told.Count}
+	return err
+}
+
+func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
+
+// durationOf rounds, so that seconds which were written with a fraction are read as they were.
+func durationOf(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
 // String returns the summary on one line.
@@ -38,9 +90,8 @@ func (s Summary) String() string {
 		s.Count, s.Mean.Round(time.Microsecond), s.Std.Round(time.Microsecond))
 }
 
-// Stats returns the queue's statistics of the day (UTC) of a time. They are kept for the
-// setting stats-history, their histograms for histogram-history. It is the qless command
-// stats.
+// Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] says how
+// long they are kept, and [ConfigHistogramHistory] how long their histograms are.
 func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	if err := q.check("stats"); err != nil {
 		return Stats{}, err

@@ -3,15 +3,15 @@ package qless
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// parseURL reads the URL of a server. The URL may hold a password anywhere, if it is not written as
-// it should be, so errors have nothing of it but the names of options: neither the parser's error,
-// nor its text.
+// parseURL parses the URL of a server. A malformed URL may hold the password anywhere, so errors quote
+// nothing of it but the names of options, and don't wrap the parser's error.
 func parseURL(raw string) (*redis.Options, error) {
 	if problem := misspelt(raw); problem != "" {
 		return nil, invalid("dial", "", "%s", problem)
@@ -28,8 +28,7 @@ const wantURL = "want redis://localhost:6379 or the like"
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
 
-// misspelt tells what keeps a URL from being one of a server; empty when its parts can be told
-// apart.
+// misspelt says why a URL can't be that of a server; empty when its parts can be told apart.
 func misspelt(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	switch {
@@ -43,18 +42,27 @@ func misspelt(raw string) string {
 		return "the URL's scheme is not redis, rediss or unix: " + wantURL +
 			"; for sentinels or a cluster, use New with a client of go-redis"
 	}
-	// The host begins after the last @ before the path, so an @ further on is that of a password that
-	// was cut off too early.
+	// The host begins after the last @ before the path: an @ further on means that the password was
+	// cut off too early.
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
 		return specialCharacter
 	}
-	if _, err := url.Parse(raw); err != nil {
+	parsed, err := url.Parse(raw)
+	if err != nil {
 		return specialCharacter
+	}
+	if port := parsed.Port(); port != "" && !isPort(port) {
+		return "the URL's port is not a number from 1 to 65535"
 	}
 	return ""
 }
 
-// whyRefused tells which part of a URL that can be parsed is not what go-redis takes.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
+// whyRefused says which part of a URL that can be parsed is refused by go-redis.
 func whyRefused(raw string) string {
 	parsed, err := url.Parse(raw)
 	if err != nil {

@@ -23,11 +23,11 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (*WorkerGroup, error
 		panic("qless: NewWorkerGroup: nil client")
 	}
 	g := &WorkerGroup{}
-	shards := Shards{key: ByQueue, clients: clients}
+	shards := Shards{key: ShardByQueue, clients: clients}
 	for _, c := range clients {
 		own := config
 		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s Schedule) bool {
-			return shards.Of(s.ID, "") != c
+			return shards.ClientFor(s.ID, "") != c
 		})
 		w, err := NewWorker(c, own)
 		if err != nil {

@@ -214,7 +214,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, w.cfg.PollInterval)...)
 	}
 	sent := time.Now()
-	replies, failures := p.Exec(ctx)
+	replies, failures := w.client.exec(ctx, p)
 	others := slices.Contains(failures, nil)
 	var failed error
 	for i, batch := range batches {
@@ -324,7 +324,7 @@ func (l *workLoop) failed(ctx context.Context, err error) {
 // recoverStranded releases what was locked by a reserve that got no answer.
 func (l *workLoop) recoverStranded(ctx context.Context) error {
 	w := l.w
-	held, err := w.client.Worker(ctx, w.client.worker)
+	held, err := w.client.WorkerJobs(ctx, w.client.worker)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ type reservedJob struct {
 // decodeReserved reads the reply of the script reserve.
 func (c *Client) decodeReserved(reply any) (reserved, error) {
 	items, ok := reply.([]any)
-	if !ok || len(items) < 4 {
+	if !ok || len(items) < reservedHead {
 		return reserved{}, unexpected("reserve", reply)
 	}
 	var out reserved
@@ -188,11 +188,14 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	out.wait = wire.AsNumber(items[1]).Duration()
 	out.claim = wire.AsString(items[2])
-	if out.jobs, err = c.decodeReservedJobs(items[4:]); err != nil {
+	if out.jobs, err = c.decodeReservedJobs(items[reservedHead:]); err != nil {
 		return reserved{}, err
 	}
 	return out, nil
 }
+
+// reservedHead is how many items come before the jobs in a reply of the script reserve.
+const reservedHead = 4
 
 // decodeReservedJobs reads the names of the fields, and the values that each job has for them.
 func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
@@ -282,10 +285,16 @@ func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, er
 // knownQueues returns the names of the known queues, in the order in which they were first
 // seen. Those that are not on the list of all clients come last.
 func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
+	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()
-	if err != nil {
-		return nil, wrap("queues", "", err)
+	if err == nil {
+		var unlisted []string
+		unlisted, err = c.rdb.ZRange(ctx, c.prefix+"x:queues", 0, -1).Result()
+		listed = append(listed, unlisted...)
 	}
-	unlisted, err := c.rdb.ZRange(ctx, c.prefix+"x:queues", 0, -1).Result()
-	return append(listed, unlisted...), wrap("queues", "", err)
+	err = wrap("queues", "", err)
+	if c.observe != nil {
+		c.observed(ctx, "queues", "", nil, nil, sent, err)
+	}
+	return listed, err
 }

@@ -31,7 +31,7 @@ type qlessSession struct {
 func openQless(
 	put func(ctx context.Context, s *qlessSession, jobs int) error,
 	take func(ctx context.Context, s *qlessSession, to *crew) error,
-	options ...qless.Option,
+	options ...qless.ClientOption,
 ) func(context.Context, *server, load) (session, error) {
 	return func(_ context.Context, s *server, l load) (session, error) {
 		rdb := s.dial(l.concurrency * l.workers)

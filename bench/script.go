@@ -60,7 +60,7 @@ func scriptName(path string) string {
 }
 
 // dropIn is all of our commands in one classic script.
-func dropIn() *scripts { return classic("qless-dropin", qless.DropIn()) }
+func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
 
 // ownScripts flattens our scripts from a folder of sources.
 func ownScripts(name, folder string) (*scripts, error) {

@@ -4895,6 +4895,12 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -5085,35 +5091,51 @@ end
   end
 end
 local function page(first)
-  local offset = integer('Jobs', 'offset', ARGV[first] or 0)
-  return offset, integer('Jobs', 'count', ARGV[first + 1] or 25)
+  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
+    ARGV[first + 2] == 'total'
+end
+local function reply(jids, total)
+  if total then
+    return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+  end
+  return jids
 end
 local state = ARGV[2]
 if not state then
   reject('Jobs', 'Arg "state" missing')
 end
 if state == 'complete' then
-  local offset, count = page(3)
-  return call('zrevrange', prefix .. 'completed', offset, offset + count - 1)
+  local offset, count, total = page(3)
+  local key = prefix .. 'completed'
+  return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
 end
 local queue = required('Jobs', 'queue', ARGV[3])
-local offset, count = page(4)
+local offset, count, total = page(4)
 local last = offset + count - 1
 if state == 'waiting' then
-  return call('zrevrange', queue_key(queue, 'work'), offset, last)
+  local key = queue_key(queue, 'work')
+  return reply(call('zrevrange', key, offset, last), total and call('zcard', key))
 elseif state == 'running' then
-  return call('zrangebyscore', queue_key(queue, 'locks'), stamp, '+inf', 'LIMIT', offset, count)
+  local key = queue_key(queue, 'locks')
+  local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, stamp, '+inf'))
 elseif state == 'stalled' then
-  return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
+  local key = queue_key(queue, 'locks')
+  local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, '-inf', stamp))
 elseif state == 'scheduled' then
   if is_due(queue, 'scheduled') then
     bring_due(queue, false, true, 10000)
   end
-  return call('zrange', queue_key(queue, 'scheduled'), offset, last)
+  local key = queue_key(queue, 'scheduled')
+  return reply(call('zrange', key, offset, last), total and call('zcard', key))
 elseif state == 'depends' then
-  return call('zrange', queue_key(queue, 'depends'), offset, last)
+  local key = queue_key(queue, 'depends')
+  return reply(call('zrange', key, offset, last), total and call('zcard', key))
 elseif state == 'recurring' then
-  return call('zrangebyscore', queue_key(queue, 'recur'), 0, '+inf', 'LIMIT', offset, count)
+  local key = queue_key(queue, 'recur')
+  local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
+  return reply(jids, total and call('zcount', key, 0, '+inf'))
 end
 reject('Jobs', 'Unknown type "' .. state .. '"')
 elseif command == 'length' then
@@ -10193,7 +10215,12 @@ elseif action == 'get' then
 elseif action == 'top' then
   local offset = integer('Tag', 'offset', ARGV[3] or 0)
   local count = integer('Tag', 'count', ARGV[4] or 25)
-  return array(call('zrevrangebyscore', prefix .. 'tags', '+inf', 2, 'LIMIT', offset, count))
+  local key = prefix .. 'tags'
+  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+  if ARGV[5] == 'total' then
+    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+  end
+  return tags
 end
 reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
 elseif command == 'timeout' then
@@ -10393,6 +10420,20 @@ local function required(area, name, text)
   end
   return text
 end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10586,6 +10627,12 @@ if not ARGV[2] then
   return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
 end
 local action = string.lower(ARGV[2])
+if action == 'list' then
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
+  local jids = call('zrange', tracked, offset, offset + count - 1)
+  return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
+end
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
   reject('Track', 'Job ' .. jid .. ' does not exist')

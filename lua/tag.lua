@@ -1,13 +1,15 @@
 -- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count / 'top', offset, count
+-- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count /
+--          'top', offset, count [, 'total']
 -- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
---          top: JSON of the tags that two or more jobs have, most first
+--          top: JSON of the tags that two or more jobs have, most first; with 'total',
+--          JSON {total, tags}, total being how many such tags there are
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
 -- Repeat   safe
--- Needs    hget hset time zadd zcard zincrby zrange zrem zrevrangebyscore
+-- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrangebyscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -47,6 +49,11 @@ elseif action == 'get' then
 elseif action == 'top' then
   local offset = integer('Tag', 'offset', ARGV[3] or 0)
   local count = integer('Tag', 'count', ARGV[4] or 25)
-  return array(call('zrevrangebyscore', prefix .. 'tags', '+inf', 2, 'LIMIT', offset, count))
+  local key = prefix .. 'tags'
+  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+  if ARGV[5] == 'total' then
+    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+  end
+  return tags
 end
 reject('Tag', 'First argument must be "add", "remove", "get" or "top"')

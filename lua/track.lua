@@ -1,13 +1,14 @@
 -- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, none, or: 'track' or 'untrack', jid
+-- ARGV     NOW, none, or: 'track' or 'untrack', jid, or: 'list', offset, count
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
+--          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
 --          else 1 when that changed something, 0 when not
 -- Errors   Track() when there is no such job
 -- Cost     2 commands; none: 4 for each tracked job
 -- Repeat   safe
--- Needs    exists hdel hmget lrange publish rpush smembers time zadd zrange zrem zscore
+-- Needs    exists hdel hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -31,6 +32,13 @@ if not ARGV[2] then
 end
 
 local action = string.lower(ARGV[2])
+if action == 'list' then
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
+  local jids = call('zrange', tracked, offset, offset + count - 1)
+  return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
+end
+
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
   reject('Track', 'Job ' .. jid .. ' does not exist')

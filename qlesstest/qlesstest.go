@@ -34,11 +34,11 @@ type Server struct {
 
 // New returns a server for one test, with a clock that only the test moves. It ends with
 // the test. Options change its client.
-func New(t testing.TB, options ...qless.Option) *Server {
+func New(t testing.TB, options ...qless.ClientOption) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
 	quiet := slog.New(slog.DiscardHandler)
-	options = append([]qless.Option{qless.WithClock(s.clock.Now), qless.WithLogger(quiet)}, options...)
+	options = append([]qless.ClientOption{qless.WithClock(s.clock.Now), qless.WithLogger(quiet)}, options...)
 	if err := s.start(options); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func New(t testing.TB, options ...qless.Option) *Server {
 
 // Start returns a server for a program, with the real time. Close ends it. Options change
 // its client.
-func Start(options ...qless.Option) (*Server, error) {
+func Start(options ...qless.ClientOption) (*Server, error) {
 	s := &Server{}
 	if err := s.start(options); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Start(options ...qless.Option) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) start(options []qless.Option) error {
+func (s *Server) start(options []qless.ClientOption) error {
 	mini, err := miniredis.Run()
 	if err != nil {
 		return fmt.Errorf("qlesstest: %w", err)

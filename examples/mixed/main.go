@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 
 // putAsRuby puts a job as the Ruby gem does: EVALSHA sha 0 COMMAND NOW ARG...
 func putAsRuby(ctx context.Context, rdb *redis.Client) error {
-	sha, err := rdb.ScriptLoad(ctx, qless.DropIn()).Result()
+	sha, err := rdb.ScriptLoad(ctx, qless.DropInScript()).Result()
 	if err != nil {
 		return err
 	}

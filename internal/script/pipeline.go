@@ -32,6 +32,18 @@ func (p *Pipeline) Add(name string, args ...any) {
 	p.calls = append(p.calls, &call{command: p.runner.set.Command(name), args: args})
 }
 
+// Commands returns the names of the commands that were added.
+func (p *Pipeline) Commands() []string {
+	names := make([]string, len(p.calls))
+	for i, c := range p.calls {
+		names[i] = c.command.name
+	}
+	return names
+}
+
+// Args returns the arguments of a command that was added.
+func (p *Pipeline) Args(i int) []any { return p.calls[i].args }
+
 // Preload names a command, with arguments that make it do nothing, for a server that does not know
 // some script of the pipeline. It is given this one too, before the others, so that it knows both
 // or neither.

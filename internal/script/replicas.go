@@ -29,7 +29,7 @@ func (e *ReplicasError) Error() string {
 	if e.Err != nil {
 		return "it is not known which replicas have it: " + e.Err.Error()
 	}
-	return fmt.Sprintf("%d of %d replicas have it", e.Have, e.Want)
+	return fmt.Sprintf("only %d of %d replicas confirmed it", e.Have, e.Want)
 }
 
 // Unwrap returns the error of the waiting.

@@ -24,6 +24,7 @@ func NewSet(sources fs.FS) *Set { return &Set{sources: sources} }
 
 // A Command is one script as the server knows it.
 type Command struct {
+	name  string
 	text  string
 	sha   string
 	facts luasrc.Facts
@@ -43,7 +44,7 @@ func (s *Set) Command(name string) *Command {
 		panic(err)
 	}
 	sum := sha1.Sum([]byte(text))
-	command := &Command{text: text, sha: hex.EncodeToString(sum[:]), facts: facts}
+	command := &Command{name: name, text: text, sha: hex.EncodeToString(sum[:]), facts: facts}
 	known, _ := s.commands.LoadOrStore(name, command)
 	return known.(*Command)
 }

@@ -25,15 +25,16 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
 		"Config.Get":   func(ctx context.Context, s string) error { _, err := e.Config().Get(ctx, s); return err },
 		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
+		"SetRaw":       func(ctx context.Context, s string) error { return e.Config().SetRaw(ctx, s, "1") },
 		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
 		"Deregister":   func(ctx context.Context, s string) error { return e.Deregister(ctx, "w1", s) },
-		"Failed":       func(ctx context.Context, s string) error { _, err := e.FailedIn(ctx, s, qless.Page{}); return err },
+		"Failed":       func(ctx context.Context, s string) error { _, err := e.FailedIn(ctx, s, qless.Range{}); return err },
 		"Job":          func(ctx context.Context, s string) error { _, err := e.Job(ctx, s); return err },
 		"Jobs":         func(ctx context.Context, s string) error { _, err := e.Jobs(ctx, "waiting", s); return err },
 		"RecurringJob": func(ctx context.Context, s string) error { _, err := e.RecurringJob(ctx, s); return err },
-		"Tagged":       func(ctx context.Context, s string) error { _, err := e.Tagged(ctx, s, qless.Page{}); return err },
+		"Tagged":       func(ctx context.Context, s string) error { _, err := e.Tagged(ctx, s, qless.Range{}); return err },
 		"Timeout":      func(ctx context.Context, s string) error { return e.Timeout(ctx, "running", s) },
-		"Worker":       func(ctx context.Context, s string) error { _, err := e.Worker(ctx, s); return err },
+		"Worker":       func(ctx context.Context, s string) error { _, err := e.WorkerJobs(ctx, s); return err },
 		"Job.Depend":   func(ctx context.Context, s string) error { return job.Depend(ctx, "waiting", s) },
 		"Job.Fail":     func(ctx context.Context, s string) error { return job.Fail(ctx, s, "m") },
 		"Job.Log":      func(ctx context.Context, s string) error { return job.Log(ctx, s, nil) },
@@ -73,7 +74,7 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 		"Queue.Counts":   func(ctx context.Context, s string) error { _, err := e.Queue(s).Counts(ctx); return err },
 		"Queue.Len":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Len(ctx); return err },
 		"Queue.Jobs": func(ctx context.Context, s string) error {
-			_, err := e.Queue(s).Jobs(ctx, qless.StateWaiting, qless.Page{})
+			_, err := e.Queue(s).JIDs(ctx, qless.ListWaiting, qless.Range{})
 			return err
 		},
 		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
@@ -85,7 +86,7 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 			return err
 		},
 		"Recurring list": func(ctx context.Context, s string) error {
-			_, err := e.Queue(s).Recurring(ctx, qless.Page{})
+			_, err := e.Queue(s).JIDs(ctx, qless.ListRecurring, qless.Range{})
 			return err
 		},
 		"Queue.Stats": func(ctx context.Context, s string) error { _, err := e.Queue(s).Stats(ctx, noon); return err },
@@ -140,13 +141,13 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		_, err := q.Recur(ctx, "K", nil, every, options...)
 		return err
 	}
-	page := func(p qless.Page) error {
-		_, one := q.Jobs(ctx, qless.StateWaiting, p)
+	page := func(p qless.Range) error {
+		_, one := q.JIDs(ctx, qless.ListWaiting, p)
 		_, two := e.Completed(ctx, p)
 		_, three := e.FailedIn(ctx, "g", p)
 		_, four := e.Tagged(ctx, "a", p)
 		_, five := e.Tags(ctx, p)
-		_, six := q.Recurring(ctx, p)
+		_, six := q.JIDs(ctx, qless.ListRecurring, p)
 		for _, err := range []error{two, three, four, five, six} {
 			require.Equal(t, one == nil, err == nil)
 		}
@@ -188,9 +189,10 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			"set many retries": recurring.SetRetries(ctx, math.MaxInt),
 			"set backlog":      recurring.SetBacklog(ctx, -1),
 			"set high":         recurring.SetPriority(ctx, math.MaxInt),
-			"page offset":      page(qless.Page{Offset: -1}),
-			"page count":       page(qless.Page{Count: -1}),
-			"page far":         page(qless.Page{Offset: math.MaxInt}),
+			"page offset":      page(qless.Range{Offset: -1}),
+			"page limit":       page(qless.Range{Limit: -2}),
+			"page many":        page(qless.Range{Limit: 100_001}),
+			"page far":         page(qless.Range{Offset: math.MaxInt}),
 			"count 0":          count(0),
 			"count -1":         count(-1),
 			"count many":       count(math.MaxInt),

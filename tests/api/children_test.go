@@ -60,9 +60,9 @@ func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
 	e.put("q", qless.JID("done"), qless.Priority(1))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.Equal(t, qless.StateWaiting, e.job("waiting").State)
-	completed, err := e.Completed(t.Context(), qless.Page{})
+	completed, err := e.Completed(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, completed)
+	require.Empty(t, completed.Items)
 }
 
 func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {

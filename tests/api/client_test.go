@@ -39,7 +39,7 @@ func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
 		workers, err := other.Workers(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, workers)
-		groups, err := other.Failed(t.Context())
+		groups, err := other.FailureGroups(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, groups)
 		heartbeat, err := other.Config().Get(t.Context(), qless.ConfigHeartbeat)
@@ -67,7 +67,7 @@ func TestAClusterNeedsAHashTag(t *testing.T) {
 func TestNewRefusesARing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
 	defer ring.Close()
-	for _, options := range [][]qless.Option{nil, {qless.WithNamespace("{tenant}:ql:")}} {
+	for _, options := range [][]qless.ClientOption{nil, {qless.WithNamespace("{tenant}:ql:")}} {
 		_, err := qless.New(ring, options...)
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Shard")
 	}
@@ -78,7 +78,7 @@ func TestNewRefusesWhatCanNotBeUsed(t *testing.T) {
 	defer rdb.Close()
 	_, err := qless.New(nil)
 	requireCode(t, qless.ErrInvalid, err)
-	for _, option := range []qless.Option{
+	for _, option := range []qless.ClientOption{
 		qless.WithNamespace(""), qless.WithNamespace("\xff"), qless.WithWorkerName(""), qless.WithWorkerName("\xff"),
 	} {
 		_, err := qless.New(rdb, option)

@@ -26,9 +26,9 @@ func TestCompleteEndsAJob(t *testing.T) {
 	require.Equal(t, `{"done": true}`, string(read.Data))
 	require.Equal(t, []string{"put", "popped", "done"}, whats(read.History))
 	require.Zero(t, e.counts("q").Running)
-	worker, err := e.Worker(t.Context(), "w1")
+	worker, err := e.WorkerJobs(t.Context(), "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{}, worker)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{}}, worker)
 }
 
 func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
@@ -108,13 +108,13 @@ func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
 		e.put("q", qless.JID(fmt.Sprint(i)))
 		require.NoError(t, e.pop("q").Complete(t.Context()))
 	}
-	page, err := e.Completed(t.Context(), qless.Page{})
+	page, err := e.Completed(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Len(t, page, 25, "the default")
-	require.Equal(t, "29", page[0])
-	page, err = e.Completed(t.Context(), qless.Page{Offset: 28, Count: 5})
+	require.Len(t, page.Items, 25, "the default")
+	require.Equal(t, "29", page.Items[0])
+	page, err = e.Completed(t.Context(), qless.Range{Offset: 28, Limit: 5})
 	require.NoError(t, err)
-	require.Equal(t, []string{"1", "0"}, page)
+	require.Equal(t, []string{"1", "0"}, page.Items)
 }
 
 func TestCompletedJobsAreKeptForATime(t *testing.T) {
@@ -129,12 +129,12 @@ func TestCompletedJobsAreKeptForATime(t *testing.T) {
 	e.put("q", qless.JID("new"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 
-	completed, err := e.Completed(t.Context(), qless.Page{})
+	completed, err := e.Completed(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"new", "kept"}, completed)
+	require.Equal(t, []string{"new", "kept"}, completed.Items)
 	_, err = e.Job(t.Context(), "old")
 	require.Equal(t, "old", requireCode(t, qless.ErrNotFound, err).JID)
-	tagged, err := e.Tagged(t.Context(), "a", qless.Page{})
+	tagged, err := e.Tagged(t.Context(), "a", qless.Range{})
 	require.NoError(t, err)
 	require.Zero(t, tagged.Total, "a deleted job has no tags")
 	for key := range e.dump() {
@@ -153,15 +153,15 @@ func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
 	e.set(qless.ConfigJobsHistoryCount, 3)
 	e.put("q", qless.JID("x"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	completed, err := e.Completed(t.Context(), qless.Page{Count: 200})
+	completed, err := e.Completed(t.Context(), qless.Range{Limit: 200})
 	require.NoError(t, err)
-	require.InDelta(t, 50, len(completed), 1, "a call deletes a hundred or so at most")
+	require.InDelta(t, 50, len(completed.Items), 1, "a call deletes a hundred or so at most")
 
 	e.put("q", qless.JID("y"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	completed, err = e.Completed(t.Context(), qless.Page{Count: 200})
+	completed, err = e.Completed(t.Context(), qless.Range{Limit: 200})
 	require.NoError(t, err)
-	require.Equal(t, []string{"y", "x", "149"}, completed)
+	require.Equal(t, []string{"y", "x", "149"}, completed.Items)
 }
 
 func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {

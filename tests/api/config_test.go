@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-func TestSettingsHaveDefaults(t *testing.T) {
+func TestEachSettingHasItsDefault(t *testing.T) {
 	e := newEnv(t)
 	defaults := map[string]string{
 		qless.ConfigApplication:      "qless",
@@ -18,13 +18,15 @@ func TestSettingsHaveDefaults(t *testing.T) {
 		qless.ConfigHistogramHistory: "7",
 		qless.ConfigJobsHistory:      "604800",
 		qless.ConfigJobsHistoryCount: "50000",
+		qless.ConfigMaxJobHistory:    "100",
+		qless.ConfigMaxWorkerAge:     "86400",
 		qless.ConfigStatsHistory:     "30",
 	}
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, defaults, all)
-	for option, want := range defaults {
-		got, err := e.Config().Get(t.Context(), option)
+	for name, want := range defaults {
+		got, err := e.Config().Get(t.Context(), name)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -36,29 +38,32 @@ func TestSettingsHaveDefaults(t *testing.T) {
 func TestSettingsAreSetAndUnset(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
-		option string
-		value  any
-		want   string
+		name  string
+		value any
+		want  string
 	}{
 		{qless.ConfigHeartbeat, 90 * time.Second, "90"},
 		{qless.ConfigHeartbeat, 1500 * time.Millisecond, "1.5"},
 		{qless.ConfigHeartbeat, "75", "75"},
 		{qless.ConfigGracePeriod, 0, "0"},
-		{qless.ConfigGracePeriod, -1, "-1"},
 		{qless.ConfigJobsHistoryCount, int64(7), "7"},
+		{qless.ConfigJobsHistoryCount, "7", "7"},
+		{qless.ConfigMaxJobHistory, uint8(7), "7"},
+		{qless.ConfigMaxJobHistory, 7.0, "7"},
 		{qless.ConfigApplication, "mine é \"x\"", "mine é \"x\""},
-		{"anything", true, "true"},
 		{"a queue-max-concurrency", 3, "3"},
+		{"a queue-heartbeat", 2.5, "2.5"},
 	} {
-		require.NoError(t, e.Config().Set(t.Context(), c.option, c.value))
-		got, err := e.Config().Get(t.Context(), c.option)
+		require.NoError(t, e.Config().Set(t.Context(), c.name, c.value))
+		got, err := e.Config().Get(t.Context(), c.name)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 	}
+	require.NoError(t, e.Config().SetRaw(t.Context(), "anything", "at all"))
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "75", all[qless.ConfigHeartbeat])
-	require.Equal(t, "true", all["anything"])
+	require.Equal(t, "at all", all["anything"])
 	require.Equal(t, "604800", all[qless.ConfigJobsHistory])
 
 	require.NoError(t, e.Config().Unset(t.Context(), qless.ConfigHeartbeat))
@@ -68,26 +73,100 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 	require.Equal(t, "60", got)
 }
 
-func TestSettingsThatMustBeNumbers(t *testing.T) {
+func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 	e := newEnv(t)
 	bad := map[string][]any{
-		qless.ConfigApplication:      {"", "\xff"},
-		qless.ConfigGracePeriod:      {"", "x", "nan", "inf", "1e400", true, nil},
-		qless.ConfigHeartbeat:        {"", "x", "nan", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
+		qless.ConfigApplication:      {"", "\xff", 5, true, nil},
+		qless.ConfigGracePeriod:      {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
+		qless.ConfigHeartbeat:        {"", "x", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
 		"q-heartbeat":                {"", "x", 0, -1},
-		"q-max-concurrency":          {"", "many"},
-		qless.ConfigHistogramHistory: {"x"},
-		qless.ConfigJobsHistory:      {"x"},
-		qless.ConfigJobsHistoryCount: {"x"},
-		qless.ConfigMaxJobHistory:    {"x"},
-		qless.ConfigMaxWorkerAge:     {"x"},
-		qless.ConfigStatsHistory:     {"x"},
+		"q-max-concurrency":          {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
+		qless.ConfigHistogramHistory: {"x", -1, 0.5, time.Hour},
+		qless.ConfigJobsHistory:      {"x", -1},
+		qless.ConfigJobsHistoryCount: {"x", -1, 0.5},
+		qless.ConfigMaxJobHistory:    {"x", -1, 0.5},
+		qless.ConfigMaxWorkerAge:     {"x", -1},
+		qless.ConfigStatsHistory:     {"x", -1, 0.5},
 	}
 	e.unchanged(func() {
-		for option, values := range bad {
+		for name, values := range bad {
 			for _, value := range values {
-				requireCode(t, qless.ErrInvalid, e.Config().Set(t.Context(), option, value))
+				err := e.Config().Set(t.Context(), name, value)
+				require.ErrorIs(t, err, qless.ErrInvalid, "%s: %v", name, value)
 			}
 		}
 	})
+}
+
+func TestSetRefusesUnknownNames(t *testing.T) {
+	e := newEnv(t)
+	const raw = "Config.SetRaw takes any name"
+	e.unchanged(func() {
+		for name, want := range map[string]string{
+			"hartbeat":            `no setting "hartbeat"; did you mean "heartbeat"? ` + raw,
+			"grace_period":        `no setting "grace_period"; did you mean "grace-period"? ` + raw,
+			"job-history":         `no setting "job-history"; did you mean "jobs-history"? ` + raw,
+			"mail-max-concurency": `no setting "mail-max-concurency"; did you mean "mail-max-concurrency"? ` + raw,
+			"my-mail-hartbeat":    `no setting "my-mail-hartbeat"; did you mean "my-mail-heartbeat"? ` + raw,
+			"-heartbeat":          `no setting "-heartbeat"; did you mean "heartbeat"? ` + raw,
+			"color":               `no setting "color"; ` + raw,
+		} {
+			err := e.Config().Set(t.Context(), name, 1)
+			require.Equal(t, want, requireCode(t, qless.ErrInvalid, err).Message)
+		}
+	})
+}
+
+func TestAQueuesHeartbeat(t *testing.T) {
+	e := newEnv(t)
+	ctx, q := t.Context(), e.Queue("q")
+	requireHeartbeat := func(want time.Duration) {
+		t.Helper()
+		got, err := q.Heartbeat(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		e.put("q")
+		require.WithinDuration(t, e.clock.Now().Add(want), e.pop("q").Expires, time.Second)
+	}
+	requireHeartbeat(time.Minute)
+	e.set(qless.ConfigHeartbeat, 90)
+	requireHeartbeat(90 * time.Second)
+	require.NoError(t, q.SetHeartbeat(ctx, 2500*time.Millisecond))
+	requireHeartbeat(2500 * time.Millisecond)
+	require.NoError(t, e.Config().SetRaw(ctx, "q-heartbeat", "0"))
+	requireHeartbeat(90 * time.Second)
+	require.NoError(t, q.SetHeartbeat(ctx, 0))
+	requireHeartbeat(90 * time.Second)
+	require.NoError(t, e.Config().SetRaw(ctx, qless.ConfigHeartbeat, "soon"))
+	requireHeartbeat(time.Minute)
+	requireCode(t, qless.ErrInvalid, q.SetHeartbeat(ctx, -1))
+	require.NotContains(t, e.dump()["ql:config"], "q-heartbeat")
+}
+
+func TestAQueuesMaxConcurrency(t *testing.T) {
+	e := newEnv(t)
+	ctx, q := t.Context(), e.Queue("q")
+	requireLimit := func(want int) {
+		t.Helper()
+		got, err := q.MaxConcurrency(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	requireLimit(0)
+	require.NoError(t, q.SetMaxConcurrency(ctx, 2))
+	requireLimit(2)
+	for range 3 {
+		e.put("q")
+	}
+	require.Len(t, e.pops("q", 3), 2)
+	require.NoError(t, q.SetMaxConcurrency(ctx, -1))
+	requireLimit(0)
+	require.Len(t, e.pops("q", 3), 1)
+	require.NoError(t, q.SetMaxConcurrency(ctx, 1))
+	require.NoError(t, q.SetMaxConcurrency(ctx, 0))
+	requireLimit(0)
+	requireCode(t, qless.ErrInvalid, q.SetMaxConcurrency(ctx, -2))
+	require.NotContains(t, e.dump(), "ql:config")
+	require.NoError(t, e.Config().SetRaw(ctx, "q-max-concurrency", "-5"))
+	requireLimit(0)
 }

@@ -44,10 +44,10 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	e.counts("q")
 	_, err = e.Queues(t.Context())
 	require.NoError(t, err)
-	for _, state := range []qless.State{
-		qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled, qless.StateDepends,
+	for _, list := range []qless.List{
+		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled, qless.ListDepends,
 	} {
-		_, err := e.Queue("q").Jobs(t.Context(), state, qless.Page{})
+		_, err := e.Queue("q").JIDs(t.Context(), list, qless.Range{})
 		require.NoError(t, err)
 	}
 	jobs := e.pops("q", 5)
@@ -79,13 +79,13 @@ func TestLostJobsElsewhere(t *testing.T) {
 	}
 	require.NoError(t, e.job("a").Track(t.Context()))
 	e.lose("a", "b")
-	tracked, err := e.Tracked(t.Context())
+	tracked, err := e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a"}, tracked.Expired)
+	require.Equal(t, []string{"a"}, tracked.Items)
 	_, err = e.Queue("q").Unfail(t.Context(), "g", 5)
 	require.NoError(t, err)
 	require.Equal(t, "c", e.pop("q").JID)
-	groups, err := e.Failed(t.Context())
+	groups, err := e.FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 

@@ -20,9 +20,9 @@ func TestADependentWaitsForAll(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b"}, job.Dependencies)
 	require.Equal(t, []string{"c"}, e.job("a").Dependents)
 	require.Equal(t, 1, e.counts("q").Depends)
-	depends, err := e.Queue("q").Jobs(t.Context(), qless.StateDepends, qless.Page{})
+	depends, err := e.Queue("q").JIDs(t.Context(), qless.ListDepends, qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"c"}, depends)
+	require.Equal(t, []string{"c"}, depends.Items)
 
 	first := e.pops("q", 5)
 	require.Equal(t, []string{"a", "b"}, jids(first))
@@ -188,7 +188,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 	e.put("q", qless.JID("running"), qless.Priority(2))
 	running := e.pop("q")
 	require.Equal(t, "running", running.JID)
-	shards := e.shards(qless.ByJID, 2)
+	shards := e.shards(qless.ShardByJID, 2)
 	ctx := t.Context()
 	for _, suffix := range listSuffixes {
 		name := "x" + suffix

@@ -69,13 +69,13 @@ func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
 	job := e.job("j")
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Cancel(t.Context()))
-	tracked, err := e.Tracked(t.Context())
+	tracked, err := e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"j"}, tracked.Expired)
+	require.Equal(t, []string{"j"}, tracked.Items)
 	require.NoError(t, job.Untrack(t.Context()))
-	tracked, err = e.Tracked(t.Context())
+	tracked, err = e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, tracked.Expired)
+	require.Empty(t, tracked.Items)
 	requireCode(t, qless.ErrNotFound, job.Untrack(t.Context()))
 }
 
@@ -96,13 +96,13 @@ func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
 	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, e.Timeout(t.Context(), "nobody's"))
-	jobs, err := e.Worker(t.Context(), "w1")
+	jobs, err := e.WorkerJobs(t.Context(), "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Jobs: []string{"held"}}, jobs)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{"held"}, Stalled: []string{}}, jobs)
 	e.clock.Advance(time.Hour)
-	jobs, err = e.Worker(t.Context(), "w1")
+	jobs, err = e.WorkerJobs(t.Context(), "w1")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{Stalled: []string{"held"}}, jobs)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{"held"}}, jobs)
 }
 
 func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {

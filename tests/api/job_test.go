@@ -236,7 +236,7 @@ func TestAJobThatGoesOnMayChange(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Priority(1), qless.Retries(2), qless.Tags("a", "b"))
 	tagged := func(tag string) int {
-		found, err := e.Tagged(t.Context(), tag, qless.Page{})
+		found, err := e.Tagged(t.Context(), tag, qless.Range{})
 		require.NoError(t, err)
 		return found.Total
 	}
@@ -273,7 +273,7 @@ func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
 	require.Equal(t, "q", read.Queue)
 	require.Equal(t, 2, read.Remaining)
 	require.Equal(t, "m", read.Failure.Message, "until it is complete")
-	groups, err := e.Failed(t.Context())
+	groups, err := e.FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 	stats, err := e.Queue("q").Stats(t.Context(), noon)

@@ -139,9 +139,9 @@ func TestManyJobsAtOnce(t *testing.T) {
 	read, err := e.Jobs(t.Context(), all...)
 	require.NoError(t, err)
 	require.Equal(t, all, jids(read))
-	running, err := e.Queue("q").Jobs(t.Context(), qless.StateRunning, qless.Page{Count: many})
+	running, err := e.Queue("q").JIDs(t.Context(), qless.ListRunning, qless.Range{Limit: many})
 	require.NoError(t, err)
-	require.Len(t, running, many)
+	require.Len(t, running.Items, many)
 
 	e.clock.Advance(2 * time.Minute)
 	require.Equal(t, many, e.counts("q").Stalled)
@@ -156,9 +156,9 @@ func TestManyJobsAtOnce(t *testing.T) {
 	e.runMany("q")
 
 	e.finishAll("q", "fail", all, "g", "m")
-	page, err := e.FailedIn(t.Context(), "g", qless.Page{Count: many})
+	page, err := e.FailedIn(t.Context(), "g", qless.Range{Limit: many})
 	require.NoError(t, err)
-	require.Len(t, page.JIDs, many)
+	require.Len(t, page.Items, many)
 	moved, err := e.Queue("other").Unfail(t.Context(), "g", many)
 	require.NoError(t, err)
 	require.Equal(t, many, moved)

@@ -24,9 +24,9 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 	read := e.job(jid)
 	require.Equal(t, `"half done"`, string(read.Data))
 	require.WithinDuration(t, noon.Add(110*time.Second), read.Expires, time.Millisecond)
-	running, err := e.Queue("q").Jobs(t.Context(), qless.StateRunning, qless.Page{})
+	running, err := e.Queue("q").JIDs(t.Context(), qless.ListRunning, qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{jid}, running)
+	require.Equal(t, []string{jid}, running.Items)
 	require.NoError(t, job.Complete(t.Context()))
 }
 
@@ -86,9 +86,9 @@ func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 }
 
 func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
-	for _, grace := range []any{0, -1} {
+	for _, grace := range []string{"0", "-1"} {
 		e := newEnv(t)
-		e.set(qless.ConfigGracePeriod, grace)
+		require.NoError(t, e.Config().SetRaw(t.Context(), qless.ConfigGracePeriod, grace))
 		jid := e.put("q")
 		e.pop("q")
 		e.clock.Advance(61 * time.Second)
@@ -124,9 +124,9 @@ func TestAJobLostTooOftenFails(t *testing.T) {
 	require.Empty(t, job.Worker)
 	require.Equal(t, "failed-retries-q", job.Failure.Group)
 	require.Equal(t, `Job exhausted retries in queue "q"`, job.Failure.Message)
-	page, err := e.FailedIn(t.Context(), "failed-retries-q", qless.Page{})
+	page, err := e.FailedIn(t.Context(), "failed-retries-q", qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{jid}, page.JIDs)
+	require.Equal(t, []string{jid}, page.Items)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
 }
 
@@ -178,12 +178,12 @@ func TestWorkersTellWhatTheyHold(t *testing.T) {
 	workers, err = e.Workers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []qless.WorkerCounts{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
-	held, err := e.Worker(t.Context(), "w1")
+	held, err := e.WorkerJobs(t.Context(), "w1")
 	require.NoError(t, err)
 	require.Equal(t, qless.WorkerJobs{Jobs: []string{long}, Stalled: []string{short}}, held)
-	held, err = e.Worker(t.Context(), "unknown")
+	held, err = e.WorkerJobs(t.Context(), "unknown")
 	require.NoError(t, err)
-	require.Equal(t, qless.WorkerJobs{}, held)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{}}, held)
 }
 
 func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
@@ -194,7 +194,7 @@ func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 	workers, err := e.Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
-	held, err := e.Worker(t.Context(), "w1")
+	held, err := e.WorkerJobs(t.Context(), "w1")
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, held.Jobs, "the lock stays")
 	require.NoError(t, errOf(job.Heartbeat(t.Context())))

@@ -46,10 +46,10 @@ func TestOddNames(t *testing.T) {
 		require.NoError(t, job.Log(ctx, name, map[string]string{name: name}))
 		require.NoError(t, errOf(job.Heartbeat(ctx)))
 		require.NoError(t, job.Fail(ctx, name, name))
-		failed, err := e.FailedIn(ctx, name, qless.Page{})
+		failed, err := e.FailedIn(ctx, name, qless.Range{})
 		require.NoError(t, err)
-		require.Equal(t, qless.JIDs{Total: 1, JIDs: []string{name}}, failed)
-		groups, err := e.Failed(ctx)
+		require.Equal(t, qless.Page[string]{Total: 1, Items: []string{name}}, failed)
+		groups, err := e.FailureGroups(ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{name: 1}, groups)
 		require.Equal(t, name, e.job(name).Failure.Message)
@@ -68,13 +68,13 @@ func TestOddNames(t *testing.T) {
 
 		require.NoError(t, q.Pause(ctx))
 		require.True(t, e.counts(name).Paused)
-		tagged, err := e.Tagged(ctx, name, qless.Page{})
+		tagged, err := e.Tagged(ctx, name, qless.Range{})
 		require.NoError(t, err)
-		require.Contains(t, tagged.JIDs, name)
+		require.Contains(t, tagged.Items, name)
 		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags(name))
 		require.NoError(t, err)
 		require.Equal(t, name, e.recurring(name).Queue)
-		require.NoError(t, e.Config().Set(ctx, name, name))
+		require.NoError(t, e.Config().SetRaw(ctx, name, name))
 		value, err := e.Config().Get(ctx, name)
 		require.NoError(t, err)
 		require.Equal(t, name, value)
@@ -95,9 +95,9 @@ func TestOddNames(t *testing.T) {
 	for _, name := range oddNames {
 		require.Equal(t, name, settings[name])
 	}
-	completed, err := e.Completed(t.Context(), qless.Page{Count: 100})
+	completed, err := e.Completed(t.Context(), qless.Range{Limit: 100})
 	require.NoError(t, err)
-	require.ElementsMatch(t, oddNames, completed)
+	require.ElementsMatch(t, oddNames, completed.Items)
 }
 
 // The key of such a job would be that of another job's list.

@@ -201,7 +201,7 @@ func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
 	e.unchanged(func() {
 		for what, putMany := range map[string]func(context.Context, []qless.JobSpec) ([]string, error){
 			"a queue":         e.Queue("q").PutMany,
-			"a sharded queue": e.shards(qless.ByQueue, 3).Queue("q").PutMany,
+			"a sharded queue": e.shards(qless.ShardByQueue, 3).Queue("q").PutMany,
 		} {
 			put, err := putMany(e.t.Context(), jobs)
 			failure := requireCode(e.t, qless.ErrInvalid, err)

@@ -146,7 +146,7 @@ func TestPutReplacesTags(t *testing.T) {
 	e.put("q", qless.JID("j"), qless.Tags("b", "c"))
 	require.Equal(t, []string{"b", "c"}, e.job("j").Tags)
 	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
-		page, err := e.Tagged(t.Context(), tag, qless.Page{})
+		page, err := e.Tagged(t.Context(), tag, qless.Range{})
 		require.NoError(t, err)
 		require.Equal(t, total, page.Total, tag)
 	}
@@ -179,10 +179,10 @@ func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
 	e.put("q", qless.JID("done"))
 	e.put("q", qless.JID("bad"))
 	require.Equal(t, []string{"done", "bad"}, jids(e.pops("q", 5)))
-	completed, err := e.Completed(t.Context(), qless.Page{})
+	completed, err := e.Completed(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, completed)
-	groups, err := e.Failed(t.Context())
+	require.Empty(t, completed.Items)
+	groups, err := e.FailureGroups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, groups)
 }
@@ -194,9 +194,9 @@ func TestDelayKeepsAJobScheduled(t *testing.T) {
 
 	e.clock.Advance(90 * time.Second)
 	require.Empty(t, e.pops("q", 5))
-	scheduled, err := e.Queue("q").Jobs(t.Context(), qless.StateScheduled, qless.Page{})
+	scheduled, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{jid}, scheduled)
+	require.Equal(t, []string{jid}, scheduled.Items)
 
 	e.clock.Advance(500 * time.Millisecond)
 	require.Equal(t, jid, e.pop("q").JID)

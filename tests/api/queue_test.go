@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -44,56 +43,24 @@ func TestCountsByState(t *testing.T) {
 	require.Zero(t, length)
 }
 
-func TestJobsByState(t *testing.T) {
+func TestListsOfAQueue(t *testing.T) {
 	e := newEnv(t)
 	e.fillQueue("q")
 	q := e.Queue("q")
-	for state, want := range map[qless.State][]string{
-		qless.StateWaiting:   {"waiting 1", "waiting 2"},
-		qless.StateRunning:   {"running"},
-		qless.StateTimedOut:  {"stalled 1", "stalled 2"},
-		qless.StateScheduled: {"scheduled 1", "scheduled 2"},
-		qless.StateDepends:   {"depends 1", "depends 2"},
+	for list, want := range map[qless.List][]string{
+		qless.ListWaiting:   {"waiting 1", "waiting 2"},
+		qless.ListRunning:   {"running"},
+		qless.ListStalled:   {"stalled 1", "stalled 2"},
+		qless.ListScheduled: {"scheduled 1", "scheduled 2"},
+		qless.ListDepends:   {"depends 1", "depends 2"},
+		qless.ListRecurring: {"recurring"},
 	} {
-		got, err := q.Jobs(t.Context(), state, qless.Page{})
+		got, err := q.JIDs(t.Context(), list, qless.Range{})
 		require.NoError(t, err)
-		require.Equal(t, want, got, state)
-		got, err = q.Jobs(t.Context(), state, qless.Page{Offset: len(want)})
+		require.Equal(t, want, got.Items, list)
+		got, err = q.JIDs(t.Context(), list, qless.Range{Offset: len(want)})
 		require.NoError(t, err)
-		require.Empty(t, got, state)
-	}
-	recurring, err := q.Recurring(t.Context(), qless.Page{})
-	require.NoError(t, err)
-	require.Equal(t, []string{"recurring"}, recurring)
-}
-
-func TestPagesOfJobs(t *testing.T) {
-	e := newEnv(t)
-	for i := range 30 {
-		e.put("q", qless.JID(fmt.Sprint(i)))
-	}
-	for _, c := range []struct {
-		page  qless.Page
-		first string
-		count int
-	}{
-		{qless.Page{}, "0", 25},
-		{qless.Page{Offset: 3, Count: 2}, "3", 2},
-		{qless.Page{Offset: 25}, "25", 5},
-		{qless.Page{Count: 1000}, "0", 30},
-	} {
-		got, err := e.Queue("q").Jobs(t.Context(), qless.StateWaiting, c.page)
-		require.NoError(t, err)
-		require.Len(t, got, c.count)
-		require.Equal(t, c.first, got[0])
-	}
-}
-
-func TestStatesThatAQueueHasNoListOf(t *testing.T) {
-	e := newEnv(t)
-	for _, state := range []qless.State{qless.StateComplete, qless.StateFailed, "recur", "recurring", "", "nonsense"} {
-		_, err := e.Queue("q").Jobs(t.Context(), state, qless.Page{})
-		requireCode(t, qless.ErrInvalid, err)
+		require.Empty(t, got.Items, list)
 	}
 }
 
@@ -140,9 +107,9 @@ func TestDueJobsAreCountedAsWaiting(t *testing.T) {
 
 	e.put("q2", qless.JID("b"), qless.Delay(time.Minute))
 	e.clock.Advance(time.Minute)
-	scheduled, err := e.Queue("q2").Jobs(t.Context(), qless.StateScheduled, qless.Page{})
+	scheduled, err := e.Queue("q2").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, scheduled)
+	require.Empty(t, scheduled.Items)
 	require.Equal(t, qless.StateWaiting, e.job("b").State)
 }
 

@@ -70,9 +70,9 @@ func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
 	e.clock.Advance(time.Minute)
 	require.Equal(t, "r-2", e.pop("q").JID)
 	require.Equal(t, 2, e.recurring("r").Count)
-	tagged, err := e.Tagged(t.Context(), "a", qless.Page{})
+	tagged, err := e.Tagged(t.Context(), "a", qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"r-1", "r-2"}, tagged.JIDs)
+	require.Equal(t, []string{"r-1", "r-2"}, tagged.Items)
 }
 
 func TestRecurWaitsForItsOffset(t *testing.T) {

@@ -70,13 +70,13 @@ func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
 	defer func() { _ = hasty.Close() }()
 	c := e.client(hasty, qless.WithReplicas(1, 600*time.Millisecond))
 	_, err := c.Queue("q").Put(t.Context(), "K", nil)
-	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "0 of 1 replicas have it")
+	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "the job was put, but only 0 of 1 replicas confirmed it")
 }
 
 func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
-	for _, option := range []qless.Option{
+	for _, option := range []qless.ClientOption{
 		qless.WithReplicas(0, time.Second), qless.WithReplicas(1, 0), qless.WithReplicas(1, -time.Second),
 	} {
 		_, err := qless.New(rdb, option)

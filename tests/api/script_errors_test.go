@@ -22,7 +22,7 @@ import (
 type refusal struct {
 	line string
 	text string
-	kind *qless.Error // ErrInvalid when nil
+	kind error // ErrInvalid when nil
 }
 
 // thousandAndOne returns a part of a line so many times, each with a number of its own.
@@ -211,6 +211,8 @@ var refusals = []refusal{
 	{"timeout|running|waiting", `Timeout(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"track|track", `Track(): Arg "jid" missing`, nil},
 	{"track|track|unknown", `Track(): Job unknown does not exist`, qless.ErrNotFound},
+	{"track|list|x", `Track(): Arg "offset" missing or not a number: x`, nil},
+	{"track|list|0|1.5", `Track(): Arg "count" is not a whole number: 1.5`, nil},
 	{"track|follow|waiting", `Track(): Unknown action "follow"`, nil},
 	{"unfail", `Queue(): Arg "queue" missing`, nil},
 	{"unfail|q", `Unfail(): Arg "group" missing`, nil},

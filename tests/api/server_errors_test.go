@@ -1,11 +1,13 @@
 package api
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
@@ -37,4 +39,18 @@ func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
 		_, err = e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))
 		requireCode(t, qless.ErrServer, err)
 	})
+}
+
+// The caller's own context is one of the reasons for which no answer comes.
+func TestAnEndedContextIsUnavailable(t *testing.T) {
+	e := newEnv(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), testkit.Noon)
+	defer cancel()
+	for _, ctx := range []context.Context{canceled, late} {
+		_, err := e.Queue("q").Len(ctx)
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, ctx.Err())
+	}
 }

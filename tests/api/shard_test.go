@@ -18,7 +18,7 @@ func (e *env) shards(key qless.ShardKey, n int) *qless.Shards {
 	for i := range n {
 		clients = append(clients, e.client(e.rdb, qless.WithNamespace(fmt.Sprintf("s%d:", i))))
 	}
-	shards, err := qless.Shard(key, clients...)
+	shards, err := qless.NewShards(key, clients...)
 	require.NoError(e.t, err)
 	return shards
 }
@@ -28,9 +28,9 @@ func TestShardsSpreadJobsEvenly(t *testing.T) {
 	const names = 20000
 	for _, n := range []int{2, 3, 5, 16} {
 		shares := map[*qless.Client]int{}
-		shards := e.shards(qless.ByJID, n)
+		shards := e.shards(qless.ShardByJID, n)
 		for i := range names {
-			shares[shards.Of("q", fmt.Sprintf("%032d", i))]++
+			shares[shards.ClientFor("q", fmt.Sprintf("%032d", i))]++
 		}
 		for _, c := range shards.Clients() {
 			even := float64(names) / float64(n)
@@ -41,12 +41,12 @@ func TestShardsSpreadJobsEvenly(t *testing.T) {
 
 func TestAnAddedShardMovesLittle(t *testing.T) {
 	e := newEnv(t)
-	for _, key := range []qless.ShardKey{qless.ByJID, qless.ByQueue} {
+	for _, key := range []qless.ShardKey{qless.ShardByJID, qless.ShardByQueue} {
 		before, after := e.shards(key, 4), e.shards(key, 5)
 		moved := 0
 		for i := range 10000 {
 			name := fmt.Sprintf("name-%d", i)
-			was, is := before.Of(name, name).Namespace(), after.Of(name, name).Namespace()
+			was, is := before.ClientFor(name, name).Namespace(), after.ClientFor(name, name).Namespace()
 			if was != is {
 				moved++
 				require.Equal(t, "s4:", is, "what moves goes to the new shard")
@@ -59,37 +59,42 @@ func TestAnAddedShardMovesLittle(t *testing.T) {
 // Other processes must find the same places, whatever the order in which they name the shards.
 func TestPlacesStayWhereTheyAre(t *testing.T) {
 	e := newEnv(t)
-	shards := e.shards(qless.ByJID, 3)
+	shards := e.shards(qless.ShardByJID, 3)
 	clients := shards.Clients()
-	other, err := qless.Shard(qless.ByJID, clients[2], clients[0], clients[1])
+	other, err := qless.NewShards(qless.ShardByJID, clients[2], clients[0], clients[1])
 	require.NoError(t, err)
 	places := ""
 	for i := range 20 {
 		jid := fmt.Sprint("job-", i)
-		require.Same(t, shards.Of("q", jid), other.Of("q", jid))
-		places += shards.Of("q", jid).Namespace()[1:2]
+		require.Same(t, shards.ClientFor("q", jid), other.ClientFor("q", jid))
+		places += shards.ClientFor("q", jid).Namespace()[1:2]
 	}
 	require.Equal(t, "22001011010121222200", places, "known places: a change strands what is put twice")
-	require.Same(t, shards.Of("a", "{order-7}-pack"), shards.Of("b", "{order-7}-pick"))
-	byQueue := e.shards(qless.ByQueue, 3)
-	require.Same(t, byQueue.Of("q", "1"), byQueue.Of("q", "2"))
+	require.Same(t, shards.ClientFor("a", "{order-7}-pack"), shards.ClientFor("b", "{order-7}-pick"))
+	byQueue := e.shards(qless.ShardByQueue, 3)
+	require.Same(t, byQueue.ClientFor("q", "1"), byQueue.ClientFor("q", "2"))
 }
 
 func TestShardsThatCantBe(t *testing.T) {
 	e := newEnv(t)
 	a := e.client(e.rdb, qless.WithNamespace("a:"))
-	_, err := qless.Shard(qless.ByJID)
+	_, err := qless.NewShards(qless.ShardByJID)
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Shard(qless.ByJID, a, e.client(e.rdb, qless.WithNamespace("a:")))
+	_, err = qless.NewShards(qless.ShardByJID, a, e.client(e.rdb, qless.WithNamespace("a:")))
 	requireCode(t, qless.ErrInvalid, err)
-	_, err = qless.Shard(qless.ShardKey(7), a)
-	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.NewShards("klass", a)
+	require.EqualError(t, err, `qless: shard: the key "klass" is unknown`)
+	_, err = qless.NewShards(qless.ShardByJID, a, nil)
+	require.EqualError(t, err, "qless: shard: clients[1] is nil")
+	shards, err := qless.NewShards("", a)
+	require.NoError(t, err, "by jid")
+	require.Same(t, a, shards.ClientFor("q", "j"))
 	_, err = qless.NewWorkerGroup(nil, qless.WorkerConfig{Queues: []string{"q"}})
 	requireCode(t, qless.ErrInvalid, err)
 }
 
 func TestAShardedQueueIsOneQueue(t *testing.T) {
-	for _, key := range []qless.ShardKey{qless.ByJID, qless.ByQueue} {
+	for _, key := range []qless.ShardKey{qless.ShardByJID, qless.ShardByQueue} {
 		e := newEnv(t)
 		ctx := t.Context()
 		shards := e.shards(key, 3)
@@ -129,14 +134,14 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 		for _, job := range append(jobs, rest...) {
 			require.True(t, wanted[job.JID])
 			delete(wanted, job.JID)
-			homes[shards.Of("q", job.JID).Namespace()] = true
+			homes[shards.ClientFor("q", job.JID).Namespace()] = true
 			found, err := shards.Job(ctx, job.JID)
 			require.NoError(t, err)
 			require.Equal(t, qless.StateRunning, found.State)
 			require.NoError(t, job.Complete(ctx))
 		}
 		require.Empty(t, wanted)
-		require.Len(t, homes, map[qless.ShardKey]int{qless.ByJID: 3, qless.ByQueue: 1}[key])
+		require.Len(t, homes, map[qless.ShardKey]int{qless.ShardByJID: 3, qless.ShardByQueue: 1}[key])
 		_, err = shards.Job(ctx, "nobody")
 		requireCode(t, qless.ErrNotFound, err)
 	}
@@ -145,7 +150,7 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 func TestDependenciesStayWithinAShard(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
-	shards := e.shards(qless.ByJID, 3)
+	shards := e.shards(qless.ShardByJID, 3)
 	queue := shards.Queue("q")
 	first, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick"))
 	require.NoError(t, err)
@@ -157,7 +162,7 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 
 	elsewhere := ""
 	for i := 0; elsewhere == ""; i++ {
-		if jid := fmt.Sprint("other-", i); shards.Of("q", jid) != shards.Of("q", first) {
+		if jid := fmt.Sprint("other-", i); shards.ClientFor("q", jid) != shards.ClientFor("q", first) {
 			elsewhere = jid
 		}
 	}
@@ -184,7 +189,7 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	e := newEnv(t)
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer func() { _ = away.Close() }()
-	shards, err := qless.Shard(qless.ByJID,
+	shards, err := qless.NewShards(qless.ShardByJID,
 		e.client(e.rdb, qless.WithNamespace("here:")), e.client(away, qless.WithNamespace("away:")))
 	require.NoError(t, err)
 	jobs := make([]qless.JobSpec, 50)

@@ -25,15 +25,15 @@ func TestTaggingTwiceIsANoOp(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.put("q", qless.Tags("x")), e.put("q")
 	require.NoError(t, e.job(a).Tag(t.Context(), "x"))
-	tags, err := e.Tags(t.Context(), qless.Page{})
+	tags, err := e.Tags(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, tags, "only one job has it")
+	require.Empty(t, tags.Items, "only one job has it")
 	require.NoError(t, e.job(b).Tag(t.Context(), "x"))
 	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
 	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
-	tagged, err := e.Tagged(t.Context(), "x", qless.Page{})
+	tagged, err := e.Tagged(t.Context(), "x", qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.JIDs{Total: 1, JIDs: []string{a}}, tagged)
+	require.Equal(t, qless.Page[string]{Total: 1, Items: []string{a}}, tagged)
 }
 
 func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
@@ -41,17 +41,17 @@ func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
 	for i := range 30 {
 		e.put("q", qless.JID(fmt.Sprint(i)), qless.Tags("x"))
 	}
-	page, err := e.Tagged(t.Context(), "x", qless.Page{})
+	page, err := e.Tagged(t.Context(), "x", qless.Range{})
 	require.NoError(t, err)
 	require.Equal(t, 30, page.Total)
-	require.Len(t, page.JIDs, 25)
-	require.Equal(t, "0", page.JIDs[0])
-	page, err = e.Tagged(t.Context(), "x", qless.Page{Offset: 28, Count: 1})
+	require.Len(t, page.Items, 25)
+	require.Equal(t, "0", page.Items[0])
+	page, err = e.Tagged(t.Context(), "x", qless.Range{Offset: 28, Limit: 1})
 	require.NoError(t, err)
-	require.Equal(t, qless.JIDs{Total: 30, JIDs: []string{"28"}}, page)
-	page, err = e.Tagged(t.Context(), "unknown", qless.Page{})
+	require.Equal(t, qless.Page[string]{Total: 30, Items: []string{"28"}}, page)
+	page, err = e.Tagged(t.Context(), "unknown", qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.JIDs{}, page)
+	require.Equal(t, qless.Page[string]{Items: []string{}}, page)
 }
 
 func TestTagsGivesTheMostUsedFirst(t *testing.T) {
@@ -61,12 +61,12 @@ func TestTagsGivesTheMostUsedFirst(t *testing.T) {
 			e.put("q", qless.Tags(tag))
 		}
 	}
-	tags, err := e.Tags(t.Context(), qless.Page{})
+	tags, err := e.Tags(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"d", "c", "b"}, tags, "those of two or more jobs")
-	tags, err = e.Tags(t.Context(), qless.Page{Offset: 1, Count: 1})
+	require.Equal(t, []string{"d", "c", "b"}, tags.Items, "those of two or more jobs")
+	tags, err = e.Tags(t.Context(), qless.Range{Offset: 1, Limit: 1})
 	require.NoError(t, err)
-	require.Equal(t, []string{"c"}, tags)
+	require.Equal(t, []string{"c"}, tags.Items)
 }
 
 func TestTagsEndWithTheJob(t *testing.T) {
@@ -74,9 +74,9 @@ func TestTagsEndWithTheJob(t *testing.T) {
 	a := e.put("q", qless.Tags("x", "y"))
 	e.put("q", qless.Tags("x"))
 	require.NoError(t, e.Cancel(t.Context(), a))
-	tags, err := e.Tags(t.Context(), qless.Page{})
+	tags, err := e.Tags(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Empty(t, tags)
+	require.Empty(t, tags.Items)
 	require.Equal(t, []any{"x", "1"}, e.dump()["ql:tags"])
 }
 
@@ -93,19 +93,18 @@ func TestTagsOfAJobThatIsGone(t *testing.T) {
 func TestTrackedJobsAreListed(t *testing.T) {
 	e := newEnv(t)
 	a, b := e.put("q"), e.put("q")
-	tracked, err := e.Tracked(t.Context())
+	tracked, err := e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.TrackedJobs{}, tracked)
+	require.Empty(t, tracked.Items)
 
 	job := e.job(a)
 	require.NoError(t, job.Track(t.Context()))
 	require.NoError(t, job.Track(t.Context()), "twice is fine")
 	require.NoError(t, e.job(b).Track(t.Context()))
 	require.True(t, e.job(a).Tracked)
-	tracked, err = e.Tracked(t.Context())
+	tracked, err = e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, []*qless.Job{e.job(a), e.job(b)}, tracked.Jobs)
-	require.Empty(t, tracked.Expired)
+	require.Equal(t, []string{a, b}, tracked.Items)
 	popped := e.pops("q", 2)
 	require.True(t, popped[0].Tracked)
 
@@ -113,9 +112,9 @@ func TestTrackedJobsAreListed(t *testing.T) {
 	require.NoError(t, job.Untrack(t.Context()))
 	require.False(t, e.job(a).Tracked)
 	require.NoError(t, e.Cancel(t.Context(), b))
-	tracked, err = e.Tracked(t.Context())
+	tracked, err = e.Tracked(t.Context(), qless.Range{})
 	require.NoError(t, err)
-	require.Equal(t, qless.TrackedJobs{Expired: []string{b}}, tracked)
+	require.Equal(t, []string{b}, tracked.Items)
 
 	require.NoError(t, job.Cancel(t.Context()))
 	require.Equal(t, a, requireCode(t, qless.ErrNotFound, job.Track(t.Context())).JID)

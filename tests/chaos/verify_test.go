@@ -42,7 +42,7 @@ func (a *arena) verifyCounts() {
 	counts, err := a.client.Queue(queueName).Counts(a.ctx)
 	require.NoError(a.t, err)
 	assert.Equal(a.t, qless.QueueCounts{Name: queueName}, counts)
-	failed, err := a.client.Failed(a.ctx)
+	failed, err := a.client.FailureGroups(a.ctx)
 	require.NoError(a.t, err)
 	assert.Empty(a.t, failed)
 	complete, err := a.rdb.ZCard(a.ctx, "ql:completed").Result()

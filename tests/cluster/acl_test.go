@@ -28,9 +28,9 @@ func TestUsersOfACluster(t *testing.T) {
 		}
 		rdb := redis.NewClusterClient(options)
 		t.Cleanup(func() { _ = rdb.Close() })
-		var replicated []qless.Option
+		var replicated []qless.ClientOption
 		if name == "app" {
-			replicated = []qless.Option{qless.WithReplicas(1, patience)}
+			replicated = []qless.ClientOption{qless.WithReplicas(1, patience)}
 		}
 		return client(t, rdb, "{acl}:ql:", replicated...)
 	}

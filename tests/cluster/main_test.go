@@ -45,9 +45,9 @@ func until(t testing.TB, what string, condition func(ctx context.Context) bool) 
 }
 
 // client returns a client of a namespace.
-func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.Option) *qless.Client {
+func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.ClientOption) *qless.Client {
 	t.Helper()
-	all := []qless.Option{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
+	all := []qless.ClientOption{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
 	c, err := qless.New(rdb, append(all, options...)...)
 	require.NoError(t, err)
 	return c

@@ -60,7 +60,7 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	for _, master := range c.all {
 		clients = append(clients, client(t, rdb, "{"+c.tag(master, 0)+"}:ql:"))
 	}
-	shards, err := qless.Shard(qless.ByJID, clients...)
+	shards, err := qless.NewShards(qless.ShardByJID, clients...)
 	require.NoError(t, err)
 	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
 	require.NoError(t, err)

@@ -72,10 +72,7 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 	case "unfail":
 		return queue.Unfail(ctx, a.text("group"), a.number("count", 25))
 	case "jobs":
-		if a.text("state") == "recurring" {
-			return none(queue.Recurring(ctx, qless.Page{}))
-		}
-		return none(queue.Jobs(ctx, qless.State(a.text("state")), qless.Page{}))
+		return items(queue.JIDs(ctx, qless.List(a.text("state")), qless.Range{}))
 	case "counts":
 		counts, err := queue.Counts(ctx)
 		return lowered(counts), err
@@ -98,24 +95,19 @@ func (o *ours) run(ctx context.Context, op string, a args) (any, error) {
 func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 	switch op {
 	case "tagged":
-		found, err := o.client.Tagged(ctx, a.text("tag"), qless.Page{})
-		return lowered(found), err
+		found, err := o.client.Tagged(ctx, a.text("tag"), qless.Range{})
+		return jobsOf(found), err
 	case "tags":
-		return none(o.client.Tags(ctx, qless.Page{}))
+		return items(o.client.Tags(ctx, qless.Range{}))
 	case "tracked":
-		tracked, err := o.client.Tracked(ctx)
-		var jids []string
-		for _, job := range tracked.Jobs {
-			jids = append(jids, job.JID)
-		}
-		return map[string]any{"jobs": append([]string{}, jids...), "expired": append([]string{}, tracked.Expired...)}, err
+		return o.tracked(ctx)
 	case "failed":
-		return o.client.Failed(ctx)
+		return o.client.FailureGroups(ctx)
 	case "failed_in":
-		found, err := o.client.FailedIn(ctx, a.text("group"), qless.Page{})
-		return lowered(found), err
+		found, err := o.client.FailedIn(ctx, a.text("group"), qless.Range{})
+		return jobsOf(found), err
 	case "completed":
-		return none(o.client.Completed(ctx, qless.Page{}))
+		return items(o.client.Completed(ctx, qless.Range{}))
 	case "queues":
 		all, err := o.client.Queues(ctx)
 		var names []string
@@ -133,7 +125,7 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 		}
 		return workers, err
 	case "worker":
-		jobs, err := o.client.Worker(ctx, a.text("name"))
+		jobs, err := o.client.WorkerJobs(ctx, a.text("name"))
 		return lowered(jobs), err
 	case "recurring":
 		r, err := o.client.RecurringJob(ctx, a.text("jid"))
@@ -373,6 +365,29 @@ func sorted(names []string) []string {
 	return append([]string{}, slices.Sorted(slices.Values(names))...)
 }
 
+// tracked returns the tracked jobs by whether they still exist.
+func (o *ours) tracked(ctx context.Context) (any, error) {
+	tracked, err := o.client.Tracked(ctx, qless.Range{})
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := o.client.Jobs(ctx, tracked.Items...)
+	found, expired := []string{}, tracked.Items
+	for _, job := range jobs {
+		found = append(found, job.JID)
+		expired = slices.DeleteFunc(expired, func(jid string) bool { return jid == job.JID })
+	}
+	return map[string]any{"jobs": found, "expired": expired}, err
+}
+
+// items returns what is on a page.
+func items(page qless.Page[string], err error) (any, error) { return page.Items, err }
+
+// jobsOf returns a page as other languages know it.
+func jobsOf(page qless.Page[string]) any {
+	return map[string]any{"total": page.Total, "jobs": page.Items}
+}
+
 // none returns a list that is not null.
 func none(list []string, err error) (any, error) { return append([]string{}, list...), err }
 
@@ -385,7 +400,7 @@ func noneIfMissing(err error) error {
 
 // lowered returns a struct's fields under the names that other languages know.
 func lowered(value any) any {
-	known := map[string]string{"JIDs": "jobs", "Kind": "event"}
+	known := map[string]string{"Kind": "event"}
 	fields := map[string]any{}
 	for name, field := range plain(value).(map[string]any) {
 		if field == nil {

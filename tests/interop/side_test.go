@@ -80,11 +80,11 @@ func (r refusal) Error() string { return r.class + ": " + r.text }
 
 // refusals tells by which words each kind of error is known on the other side.
 var refusals = map[string]*regexp.Regexp{
-	"lock lost":      regexp.MustCompile(`(handed|given) out to another worker|running with another worker|LostLockException`),
-	"not found":      regexp.MustCompile(`does not exist|LostLockException`),
-	"not running":    regexp.MustCompile(`not currently running|LostLockException`),
-	"has dependents": regexp.MustCompile(`is a dependency of`),
-	"not depending":  regexp.MustCompile(`not in the depends state`),
+	"lock_lost":      regexp.MustCompile(`(handed|given) out to another worker|running with another worker|LostLockException`),
+	"not_found":      regexp.MustCompile(`does not exist|LostLockException`),
+	"not_running":    regexp.MustCompile(`not currently running|LostLockException`),
+	"has_dependents": regexp.MustCompile(`is a dependency of`),
+	"not_depending":  regexp.MustCompile(`not in the depends state`),
 	"invalid":        regexp.MustCompile(`Put\(\)|Recur\(\)`),
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // all is a page that no list of the test is longer than.
-var all = qless.Page{Count: 10000}
+var all = qless.Range{Limit: -1}
 
 // What only looks; some of it moves jobs that have fallen due.
 var listActions = []action{
@@ -64,7 +64,7 @@ var listActions = []action{
 			return step{Do: "Queue.Jobs", Queue: d.busyQueue(), State: states[d.IntN(len(states))]}
 		},
 		play: func(w *world, s step) outcome {
-			return listed(w.by(s).Queue(s.Queue).Jobs(w.ctx, s.State, all))
+			return listed(w.by(s).Queue(s.Queue).JIDs(w.ctx, qless.List(s.State), all))
 		},
 		predict: predictJobs,
 	},
@@ -72,7 +72,7 @@ var listActions = []action{
 		name: "Recurring", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Recurring", Queue: d.queue()} },
 		play: func(w *world, s step) outcome {
-			return listed(w.by(s).Queue(s.Queue).Recurring(w.ctx, all))
+			return listed(w.by(s).Queue(s.Queue).JIDs(w.ctx, qless.ListRecurring, all))
 		},
 		predict: func(m *queues, s step) outcome {
 			jids := []string{}
@@ -96,12 +96,12 @@ var listActions = []action{
 		name: "Failed", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Failed", Group: d.group()} },
 		play: func(w *world, s step) outcome {
-			groups, err := w.by(s).Failed(w.ctx)
+			groups, err := w.by(s).FailureGroups(w.ctx)
 			if err != nil {
 				return ended(err)
 			}
 			jobs, err := w.by(s).FailedIn(w.ctx, s.Group, all)
-			return outcomeOf(err, func() string { return fmt.Sprint(groups, jobs.Total, jobs.JIDs) })
+			return outcomeOf(err, func() string { return fmt.Sprint(groups, jobs.Total, jobs.Items) })
 		},
 		predict: func(m *queues, s step) outcome {
 			groups := map[string]int{}
@@ -116,8 +116,8 @@ var listActions = []action{
 		draw: func(d *dice) step { return step{Do: "Tagged", Group: d.tags(1)[0]} },
 		play: func(w *world, s step) outcome {
 			jobs, err := w.by(s).Tagged(w.ctx, s.Group, all)
-			slices.Sort(jobs.JIDs) // jobs of one call are tagged at one time
-			return outcomeOf(err, func() string { return fmt.Sprint(jobs.Total, jobs.JIDs) })
+			slices.Sort(jobs.Items) // jobs of one call are tagged at one time
+			return outcomeOf(err, func() string { return fmt.Sprint(jobs.Total, jobs.Items) })
 		},
 		predict: func(m *queues, s step) outcome {
 			jids := m.tagged()[s.Group]
@@ -134,25 +134,10 @@ var listActions = []action{
 		name: "Tracked", weight: 1,
 		draw: func(d *dice) step { return step{Do: "Tracked"} },
 		play: func(w *world, s step) outcome {
-			tracked, err := w.by(s).Tracked(w.ctx)
-			return outcomeOf(err, func() string {
-				var jobs []string
-				for _, j := range tracked.Jobs {
-					jobs = append(jobs, viewOf(j))
-				}
-				return fmt.Sprint(jobs, tracked.Expired)
-			})
+			return listed(w.by(s).Tracked(w.ctx, all))
 		},
 		predict: func(m *queues, s step) outcome {
-			var jobs, expired []string
-			for _, jid := range byTime(m.tracked) {
-				if j := m.jobs[jid]; j != nil {
-					jobs = append(jobs, j.view(true))
-				} else {
-					expired = append(expired, jid)
-				}
-			}
-			return outcome(fmt.Sprint(jobs, expired))
+			return lists(byTime(m.tracked))
 		},
 	},
 	{
@@ -190,7 +175,7 @@ var listActions = []action{
 		name: "Worker", weight: 2,
 		draw: func(d *dice) step { return step{Do: "Worker"} },
 		play: func(w *world, s step) outcome {
-			held, err := w.by(s).Worker(w.ctx, s.Worker)
+			held, err := w.by(s).WorkerJobs(w.ctx, s.Worker)
 			return outcomeOf(err, func() string { return shown(held.Jobs, held.Stalled) })
 		},
 		predict: predictWorker,
@@ -198,8 +183,8 @@ var listActions = []action{
 }
 
 // listed returns the outcome of a call that returned a list.
-func listed(jids []string, err error) outcome {
-	return outcomeOf(err, func() string { return string(lists(jids)) })
+func listed(page qless.Page[string], err error) outcome {
+	return outcomeOf(err, func() string { return string(lists(page.Items)) })
 }
 
 func lists(jids []string) outcome { return outcome(fmt.Sprintf("[%s]", strings.Join(jids, " "))) }

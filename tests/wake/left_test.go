@@ -129,7 +129,7 @@ func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	e.runs("j")
 	require.NoError(t, e.Queue("q").Pause(t.Context()))
 	require.NoError(t, e.Timeout(t.Context(), "j"))
-	held, err := e.Worker(t.Context(), w.Name())
+	held, err := e.WorkerJobs(t.Context(), w.Name())
 	require.NoError(t, err)
 	require.Empty(t, append(held.Jobs, held.Stalled...), "nobody holds it")
 	require.NoError(t, w.Stop(t.Context()))

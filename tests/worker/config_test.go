@@ -33,7 +33,7 @@ func TestAWorkerLocksUnderItsName(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{Name: "me"})
 	require.Equal(t, "me", w.Name())
 	require.Equal(t, "me", e.job(jid).Worker)
-	worker, err := e.Worker(t.Context(), "me")
+	worker, err := e.WorkerJobs(t.Context(), "me")
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, worker.Jobs)
 }

@@ -52,7 +52,7 @@ func (e *env) worker(config qless.WorkerConfig) *testWorker {
 
 // workerAt makes a worker that reaches the server at an address. Its clock is the server's unless the
 // options say otherwise.
-func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.Option) *testWorker {
+func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.ClientOption) *testWorker {
 	e.t.Helper()
 	connection := testkit.Options(addr)
 	connection.ClientName = fmt.Sprint("worker", workersMade.Add(1))
@@ -64,7 +64,7 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.
 	if config.PollInterval == 0 {
 		config.PollInterval = time.Hour
 	}
-	options = append([]qless.Option{qless.WithClock(nil), qless.WithLogger(slog.New(w.log))}, options...)
+	options = append([]qless.ClientOption{qless.WithClock(nil), qless.WithLogger(slog.New(w.log))}, options...)
 	w.Worker = newWorker(e.t, e.client(w.rdb, options...), config)
 	e.t.Cleanup(func() {
 		w.stopNow()

@@ -18,7 +18,7 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	for i := range 3 {
 		clients = append(clients, e.client(e.rdb, qless.WithClock(nil), qless.WithNamespace(fmt.Sprintf("s%d:", i))))
 	}
-	shards, err := qless.Shard(qless.ByJID, clients...)
+	shards, err := qless.NewShards(qless.ShardByJID, clients...)
 	require.NoError(t, err)
 	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,

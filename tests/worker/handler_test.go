@@ -212,11 +212,11 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 		require.Equal(t, "release", w.outcome(jid).action)
 		all = append(all, jid)
 	}
-	scheduled, err := e.Queue("q").Jobs(t.Context(), qless.StateScheduled, qless.Page{})
+	scheduled, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
 	require.NoError(t, err)
 	slices.Sort(all)
-	slices.Sort(scheduled)
-	require.Equal(t, all, scheduled)
+	slices.Sort(scheduled.Items)
+	require.Equal(t, all, scheduled.Items)
 	for _, jid := range all {
 		require.Equal(t, 2, e.job(jid).Remaining, "no retry is spent")
 		at := e.rdb.ZScore(t.Context(), "ql:q:q-scheduled", jid).Val()

@@ -44,12 +44,12 @@ type env struct {
 	live   bool // the server's clock counts
 }
 
-func newEnv(t testing.TB, options ...qless.Option) *env {
+func newEnv(t testing.TB, options ...qless.ClientOption) *env {
 	t.Helper()
 	return newEnvOn(t, testkit.Start(t), options...)
 }
 
-func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.Option) *env {
+func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.ClientOption) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), clock: testkit.NewClock()}
 	e.Client = e.client(e.rdb, options...)
@@ -57,9 +57,9 @@ func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.Option) *en
 }
 
 // client makes another client with the env's clock, for any connection.
-func (e *env) client(rdb *redis.Client, options ...qless.Option) *qless.Client {
+func (e *env) client(rdb *redis.Client, options ...qless.ClientOption) *qless.Client {
 	e.t.Helper()
-	client, err := qless.New(rdb, append([]qless.Option{
+	client, err := qless.New(rdb, append([]qless.ClientOption{
 		qless.WithWorkerName("w1"),
 		qless.WithClock(e.clock.Now),
 		qless.WithLogger(testkit.Quiet()),
@@ -154,16 +154,24 @@ func (e *env) unchanged(run func()) {
 	require.Equal(e.t, before, e.dump(), "the keyspace")
 }
 
-// requireCode requires an error of a kind, as both ways of telling see it.
-func requireCode(t testing.TB, sentinel *qless.Error, err error) *qless.Error {
+// requireCode requires an error of a kind, as both errors.Is and errors.As see it.
+func requireCode(t testing.TB, sentinel, err error) *qless.Error {
 	t.Helper()
 	require.ErrorIs(t, err, sentinel)
 	var own *qless.Error
 	require.ErrorAs(t, err, &own)
-	require.Equal(t, sentinel.Code, own.Code)
+	require.Equal(t, codeOfSentinel(t, sentinel), own.Code)
 	require.NotEmpty(t, own.Op)
 	require.NotEmpty(t, own.Message)
 	return own
+}
+
+// codeOfSentinel returns the code of a sentinel.
+func codeOfSentinel(t testing.TB, sentinel error) qless.Code {
+	t.Helper()
+	var own *qless.Error
+	require.ErrorAs(t, sentinel, &own)
+	return own.Code
 }
 
 // raw returns data that is JSON as it is written.

@@ -96,9 +96,9 @@ func TestWhatWakesAWorker(t *testing.T) {
 			e.put("q", qless.JID("k"), qless.DependsOn("j"))
 		}, func(e *env, ctx context.Context) error { return e.job("k").Undepend(ctx, "j") }},
 		"a job goes on to the queue": {func(e *env) { e.put("other"); e.pop("other") }, func(e *env, ctx context.Context) error {
-			running, err := e.Queue("other").Jobs(ctx, qless.StateRunning, qless.Page{})
+			running, err := e.Queue("other").JIDs(ctx, qless.ListRunning, qless.Range{})
 			require.NoError(e.t, err)
-			return e.job(running[0]).Next(ctx, "q")
+			return e.job(running.Items[0]).Next(ctx, "q")
 		}},
 		"a slot is free by complete": {func(e *env) {
 			e.set("q-max-concurrency", 1)

@@ -81,7 +81,7 @@ func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
 func TestALostLockEndsTheContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose  func(ctx context.Context, job *qless.Job) error
-		cause *qless.Error
+		cause error
 		state qless.State
 	}{
 		"timed out": {func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) }, qless.ErrLockLost, qless.StateTimedOut},

@@ -47,7 +47,7 @@ func (e *env) dropPassword(password string) {
 func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse, allow func(e *env, w *testWorker)
-		sentinel      *qless.Error
+		sentinel      error
 		word, hint    string
 	}{
 		"the user lacks a permission": {
@@ -99,7 +99,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
 			until(t, "it says what the server says", func() bool {
 				err := w.Healthy()
-				return err != nil && codeOf(err) == c.sentinel.Code
+				return err != nil && codeOf(err) == codeOf(c.sentinel)
 			})
 			require.Contains(t, requireCode(t, c.sentinel, w.Healthy()).Message, "the server refuses: "+c.word)
 

@@ -66,7 +66,7 @@ func Text(command string) string { return of(command).text }
 func SHA(command string) string { return of(command).Hash() }
 
 // dropIn is the script that has every command.
-var dropIn = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropIn()) })
+var dropIn = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropInScript()) })
 
 // RunDropIn runs a command, NOW and arguments as clients of other languages do.
 func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error) {

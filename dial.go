@@ -1,0 +1,208 @@
+package qless
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// Dial connects to the server of a URL such as redis://user:password@localhost:6379/0 and returns a
+// client to be closed with [Client.Close]. Special characters in the password are written
+// percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and unix a socket.
+//
+// Dial checks that the server answers and, if the user may run INFO, that it can be used: it is
+// Redis 6.2 or later and, if it is part of a cluster, the namespace has a hash tag; else the error
+// is [ErrInvalid], as for a URL that can't be used. A replica, which takes no writes, is
+// [ErrUnavailable]. No error holds the password.
+func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
+	parsed, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	parsed.ContextTimeoutEnabled = true // a call ends with its context
+	rdb := redis.NewClient(parsed)
+	c, err := New(rdb, options...)
+	if err == nil {
+		c.owned = true
+		err = look(ctx, parsed, c.prefix)
+	}
+	if err != nil {
+		_ = rdb.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// look checks the server, over a connection of its own that tells what is wrong with it.
+func look(ctx context.Context, options *redis.Options, namespace string) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	once := *options
+	once.DialerRetries = 1
+	once.TLSConfig = nil // the dialer's part
+	d := &dialer{tls: options.TLSConfig, timeout: options.DialTimeout, giveUp: giveUp}
+	once.Dialer = d.dial
+	rdb := redis.NewClient(&once)
+	defer func() { _ = rdb.Close() }()
+
+	pipe := rdb.Pipeline()
+	ping, info := pipe.Ping(ctx), pipe.Info(ctx)
+	_, err := pipe.Exec(ctx)
+	var hint *Error
+	if errors.As(context.Cause(ctx), &hint) {
+		return hint
+	}
+	if ping.Err() != nil {
+		return undialed(ping.Err())
+	}
+	if ping.Val() == "" { // nothing was sent: the connection could not be used
+		return undialed(err)
+	}
+	if info.Err() != nil {
+		return nil // the user may not look
+	}
+	return checkServer(info.Val(), namespace)
+}
+
+// undialed is wrap for an error that begins with "dial" itself.
+func undialed(err error) error {
+	wrapped := wrap("dial", "", err)
+	var own *Error
+	if errors.As(wrapped, &own) {
+		own.Message = strings.TrimPrefix(own.Message, "dial ")
+	}
+	return wrapped
+}
+
+// checkServer returns an error if a server with this INFO can't be used.
+func checkServer(text, namespace string) error {
+	info := infoOf(text)
+	if version := info["redis_version"]; isBefore(version, 6, 2) {
+		return invalid("dial", "", "qless needs Redis 6.2 or later; this is %s", version)
+	}
+	if info["cluster_enabled"] == "1" && !hasHashTag(namespace) {
+		return invalid("dial", "", "the server is part of a cluster, and namespace %q has no hash "+
+			"tag, as in \"{tenant}:ql:\": its keys would be spread over the cluster", namespace)
+	}
+	if info["role"] == "slave" {
+		return &Error{Op: "dial", Code: CodeUnavailable,
+			Message: "the server is a replica, which takes no writes: want the URL of its master"}
+	}
+	return nil
+}
+
+// infoOf returns the fields of a reply of INFO.
+func infoOf(text string) map[string]string {
+	fields := map[string]string{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		if name, value, found := strings.Cut(lines.Text(), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// isBefore reports whether a version is known, and before another one.
+func isBefore(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	first, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return false
+	}
+	second, err := strconv.Atoi(parts[1])
+	return err == nil && (first < major || first == major && second < minor)
+}
+
+// A dialer connects as go-redis does, and gives up with a hint when one side of the connection
+// speaks TLS and the other does not: go-redis would try again until the context ends.
+type dialer struct {
+	tls     *tls.Config
+	timeout time.Duration
+	giveUp  context.CancelCauseFunc
+}
+
+// defaultDialTimeout is go-redis's.
+const defaultDialTimeout = 5 * time.Second
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	timeout := d.timeout
+	if timeout <= 0 {
+		timeout = defaultDialTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var plain net.Dialer
+	conn, err := plain.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls == nil {
+		return &firstLook{Conn: conn, dialer: d}, nil
+	}
+	secure := tls.Client(conn, d.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		d.noTLS(err, timeout)
+		return nil, err
+	}
+	return secure, nil
+}
+
+// noTLS gives up if a handshake failed because the server does not speak TLS.
+func (d *dialer) noTLS(err error, timeout time.Duration) {
+	const hint = "; if this is a port without TLS, want redis:// in place of rediss://"
+	var header tls.RecordHeaderError
+	switch {
+	case errors.As(err, &header):
+		d.giveUp(invalid("dial", "", "the server does not answer with TLS%s", hint))
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		d.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+			Message: "the server ended the TLS handshake" + hint})
+	case errors.Is(err, context.DeadlineExceeded), redisx.IsTimeout(err):
+		d.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+			Message: fmt.Sprintf("no TLS handshake within %v%s", timeout, hint)})
+	}
+}
+
+// firstLook is a connection that looks at the first bytes of a server that should speak plainly.
+type firstLook struct {
+	net.Conn
+	dialer *dialer
+	seen   bool
+}
+
+// alert is the first byte of what a server with TLS says to a client without.
+const alert = 0x15
+
+func (c *firstLook) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.seen {
+		return n, err
+	}
+	const hint = "want rediss:// in place of redis://"
+	switch {
+	case n > 0 && p[0] == alert:
+		c.dialer.giveUp(invalid("dial", "", "the server answers with TLS: %s", hint))
+	case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		c.dialer.giveUp(&Error{Op: "dial", Code: CodeUnavailable, Err: err,
+			Message: "the server closed the connection; if this is a port with TLS, " + hint})
+	}
+	c.seen = n > 0
+	return n, err
+}

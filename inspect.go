@@ -1,0 +1,283 @@
+package qless
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Range says which part of a list to return. The zero value is the first 25 items.
+type Range struct {
+	// Offset is how many items to skip.
+	Offset int
+
+	// Limit is how many items to return at most. Defaults to 25. The special value -1 means all,
+	// and at most 100,000, which is also the greatest limit: the server does nothing else while it
+	// collects them.
+	Limit int
+}
+
+const (
+	defaultLimit = 25
+	maxLimit     = 100_000
+)
+
+// args returns the offset and the limit as the scripts take them.
+func (r Range) args(op string) ([]any, error) {
+	if r.Offset < 0 || r.Offset > math.MaxInt32 {
+		return nil, invalid(op, "", "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
+	}
+	if r.Limit < -1 || r.Limit > maxLimit {
+		return nil, invalid(op, "", "the limit %d is not from -1 to %d", r.Limit, maxLimit)
+	}
+	limit := r.Limit
+	switch limit {
+	case 0:
+		limit = defaultLimit
+	case -1:
+		limit = maxLimit
+	}
+	return []any{strconv.Itoa(r.Offset), strconv.Itoa(limit)}, nil
+}
+
+// A Page is a part of a list.
+type Page[T any] struct {
+	Items []T `json:"items"` // never nil when the server has answered
+	Total int `json:"total"` // the length of the whole list
+}
+
+// A List names one of a queue's lists of jobs.
+type List string
+
+// The lists of a queue, for [Queue.JIDs].
+const (
+	ListWaiting   List = "waiting"   // in the order of popping
+	ListRunning   List = "running"   // by the end of their locks
+	ListStalled   List = "stalled"   // running, with a lock that has ended; by that end
+	ListScheduled List = "scheduled" // by when they fall due
+	ListDepends   List = "depends"   // waiting for other jobs, by age
+	ListRecurring List = "recurring" // recurring jobs, by when they fall due
+)
+
+// JIDs returns the jids of one of the queue's lists. With [ListScheduled], jobs that have fallen
+// due are moved to the waiting ones first. For failed and completed jobs, which are in no queue,
+// see [Client.FailedIn] and [Client.Completed].
+func (q *Queue) JIDs(ctx context.Context, list List, r Range) (Page[string], error) {
+	if err := q.check("jobs"); err != nil {
+		return Page[string]{}, err
+	}
+	switch list {
+	case ListWaiting, ListRunning, ListStalled, ListScheduled, ListDepends, ListRecurring:
+		return q.client.list(ctx, "jobs", r, string(list), q.name)
+	}
+	return Page[string]{}, invalid("jobs", "", "a queue has no list %q", string(list))
+}
+
+// Completed returns the jids of completed jobs, latest first.
+func (c *Client) Completed(ctx context.Context, r Range) (Page[string], error) {
+	return c.list(ctx, "jobs", r, "complete")
+}
+
+// FailureGroups returns the number of failed jobs in each failure group.
+func (c *Client) FailureGroups(ctx context.Context) (map[string]int, error) {
+	reply, err := c.run(ctx, "failed", "")
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := reply.(string); ok && strings.HasPrefix(raw, "[") {
+		return map[string]int{}, nil // an empty object, as Lua sees it
+	}
+	counts, err := decode[map[string]wire.Number]("failed", reply)
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[string]int, len(counts))
+	for group, count := range counts {
+		groups[group] = count.Int()
+	}
+	return groups, nil
+}
+
+// FailedIn returns the jids of the jobs in a failure group, latest failure first.
+func (c *Client) FailedIn(ctx context.Context, group string, r Range) (Page[string], error) {
+	if err := checkName("failed", "group", group); err != nil {
+		return Page[string]{}, err
+	}
+	return c.list(ctx, "failed", r, group)
+}
+
+// Tagged returns the jids of the jobs that have a tag, in the order in which they were tagged.
+func (c *Client) Tagged(ctx context.Context, tag string, r Range) (Page[string], error) {
+	if err := checkName("tag", "tag", tag); err != nil {
+		return Page[string]{}, err
+	}
+	return c.list(ctx, "tag", r, "get", tag)
+}
+
+// Tags returns the tags that at least two jobs have, most used first.
+func (c *Client) Tags(ctx context.Context, r Range) (Page[string], error) {
+	return c.list(ctx, "tag", r, "top")
+}
+
+// Tracked returns the jids of the tracked jobs, in the order in which tracking began. Some of the
+// jobs may no longer exist: [Client.Jobs] leaves those out.
+func (c *Client) Tracked(ctx context.Context, r Range) (Page[string], error) {
+	return c.list(ctx, "track", r, "list")
+}
+
+// list runs a command that replies with a part of a list and the length of the whole. Those that
+// don't always tell the length take the last argument.
+func (c *Client) list(
+	ctx context.Context, op string, r Range, first ...string,
+) (Page[string], error) {
+	part, err := r.args(op)
+	if err != nil {
+		return Page[string]{}, err
+	}
+	args := append(anys(nil, first...), part...)
+	reply, err := c.run(ctx, op, "", append(args, "total")...)
+	if err != nil {
+		return Page[string]{}, err
+	}
+	got, err := decode[struct {
+		Total wire.Number          `json:"total"`
+		Jobs  wire.List[wire.Text] `json:"jobs"`
+		Tags  wire.List[wire.Text] `json:"tags"`
+	}](op, reply)
+	if err != nil {
+		return Page[string]{}, err
+	}
+	return Page[string]{Items: itemsOf(append(got.Jobs, got.Tags...)), Total: got.Total.Int()}, nil
+}
+
+// itemsOf returns a list that is never nil, which would be null in JSON.
+func itemsOf(texts []wire.Text) []string {
+	return append([]string{}, wire.Strings(texts)...)
+}
+
+// Job returns a job, or [ErrNotFound].
+func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
+	if err := checkName("get", "jid", jid); err != nil {
+		return nil, err
+	}
+	reply, err := c.run(ctx, "get", jid, jid)
+	if err != nil {
+		return nil, err
+	}
+	if reply == nil {
+		return nil, &Error{Op: "get", Code: CodeNotFound, JID: jid, Message: "no such job"}
+	}
+	job, err := decode[jobReply]("get", reply)
+	if err != nil {
+		return nil, err
+	}
+	return job.job(c), nil
+}
+
+// Jobs returns the jobs that exist, in the order of the jids. Without any jid it returns none.
+func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
+	if len(jids) == 0 {
+		return nil, nil
+	}
+	if err := checkNames("multiget", "jid", jids); err != nil {
+		return nil, err
+	}
+	reply, err := c.run(ctx, "multiget", "", anys(nil, jids...)...)
+	if err != nil {
+		return nil, err
+	}
+	return c.decodeJobs("multiget", reply)
+}
+
+// Cancel deletes jobs, whatever their state; the workers that are running them are notified.
+// Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
+// depend on can only be canceled together with them: else the error is [ErrHasDependents] and
+// nothing is changed.
+func (c *Client) Cancel(ctx context.Context, jids ...string) error {
+	return c.runOnJobs(ctx, "cancel", jids)
+}
+
+// Timeout takes running jobs from their workers at once; they are the next to be popped. If one of
+// them is not running, the error is [ErrNotRunning] or [ErrNotFound] and nothing is changed. No jid
+// at all is [ErrInvalid].
+func (c *Client) Timeout(ctx context.Context, jids ...string) error {
+	return c.runOnJobs(ctx, "timeout", jids)
+}
+
+func (c *Client) runOnJobs(ctx context.Context, op string, jids []string) error {
+	if err := checkNames(op, "jid", jids); err != nil {
+		return err
+	}
+	jid := ""
+	if len(jids) == 1 {
+		jid = jids[0]
+	}
+	_, err := c.run(ctx, op, jid, anys(nil, jids...)...)
+	return err
+}
+
+// WorkerCounts is how many jobs a worker holds.
+type WorkerCounts struct {
+	Name    string `json:"name"`
+	Jobs    int    `json:"jobs"`    // whose locks last
+	Stalled int    `json:"stalled"` // whose locks have ended
+}
+
+// WorkerJobs are the jids of the jobs that a worker holds.
+type WorkerJobs struct {
+	Jobs    []string `json:"jobs"`    // whose locks last
+	Stalled []string `json:"stalled"` // whose locks have ended
+}
+
+// Workers returns the workers that were seen lately, last seen first. Its cost grows with their
+// number. A job that was taken from a worker by [Job.Timeout] is counted until that worker holds
+// another one or stops.
+func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
+	reply, err := c.run(ctx, "workers", "")
+	if err != nil {
+		return nil, err
+	}
+	replies, err := decode[wire.List[struct {
+		Name    wire.Text   `json:"name"`
+		Jobs    wire.Number `json:"jobs"`
+		Stalled wire.Number `json:"stalled"`
+	}]]("workers", reply)
+	if err != nil {
+		return nil, err
+	}
+	workers := make([]WorkerCounts, len(replies))
+	for i, r := range replies {
+		workers[i] = WorkerCounts{Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int()}
+	}
+	return workers, nil
+}
+
+// WorkerJobs returns the jobs that a worker holds; none when there is no such worker. A job that
+// was taken from it by [Job.Timeout] is not among them.
+func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error) {
+	if err := checkName("workers", "worker name", name); err != nil {
+		return WorkerJobs{}, err
+	}
+	reply, err := c.run(ctx, "workers", "", name, "held")
+	if err != nil {
+		return WorkerJobs{}, err
+	}
+	r, err := decode[struct {
+		Jobs    wire.List[wire.Text] `json:"jobs"`
+		Stalled wire.List[wire.Text] `json:"stalled"`
+	}]("workers", reply)
+	return WorkerJobs{Jobs: itemsOf(r.Jobs), Stalled: itemsOf(r.Stalled)}, err
+}
+
+// Deregister removes workers from the list of known workers. They keep their locks. No name at all
+// is [ErrInvalid].
+func (c *Client) Deregister(ctx context.Context, workers ...string) error {
+	if err := checkNames("worker.deregister", "worker name", workers); err != nil {
+		return err
+	}
+	_, err := c.run(ctx, "worker.deregister", "", anys(nil, workers...)...)
+	return err
+}

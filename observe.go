@@ -1,0 +1,159 @@
+package qless
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/qless/qless-go/internal/script"
+)
+
+// A Call is one command that a client has sent to the server, with what came of it.
+type Call struct {
+	// Command is the qless command, such as "put". Subscriptions are "subscribe", and PING, INFO
+	// and the like, which connect a client, are not observed.
+	Command string
+
+	// Queue and Klass are those of the job or jobs, where the command has them and they are the
+	// same for all.
+	Queue, Klass string
+
+	// JID is the job that the command is about; empty when it is about none or several.
+	JID string
+
+	// Count is how many jobs the command named, changed or returned.
+	Count int
+
+	// Duration is how long the answer took. Commands that were sent together have the time of the
+	// whole exchange.
+	Duration time.Duration
+
+	// Err is the error, an [*Error]; nil when the command succeeded.
+	Err error
+}
+
+// WithObserver sets a function that is called once for every command that the client and its workers
+// send to the server, after the answer, on the goroutine that sent it. It must be quick and safe for
+// concurrent use.
+func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
+	return func(c *Client) { c.observe = observe }
+}
+
+// observed calls the observer for a command that was sent at a time. There must be an observer.
+func (c *Client) observed(
+	ctx context.Context, op, jid string, args []any, reply any, sent time.Time, err error,
+) {
+	call := Call{Command: op, JID: jid, Duration: time.Since(sent), Err: err}
+	call.describe(args, reply)
+	c.observe(ctx, call)
+}
+
+// exec executes a pipeline and calls the observer for each of its commands.
+func (c *Client) exec(ctx context.Context, p *script.Pipeline) ([]any, []error) {
+	if c.observe == nil {
+		return p.Exec(ctx)
+	}
+	sent := time.Now()
+	replies, failures := p.Exec(ctx)
+	for i, name := range p.Commands() {
+		c.observed(ctx, name, "", p.Args(i), replies[i], sent, wrap(name, "", failures[i]))
+	}
+	return replies, failures
+}
+
+// describedBy says where the arguments of a command have the queue and the klass; 0 is the first,
+// and -1 means that there is none.
+var describedBy = map[string]struct{ queue, klass int }{
+	"complete":     {2, -1},
+	"jobs":         {1, -1},
+	"length":       {0, -1},
+	"pause":        {0, -1},
+	"peek":         {0, -1},
+	"pop":          {0, -1},
+	"put":          {1, 3},
+	"queue.forget": {0, -1},
+	"queues":       {0, -1},
+	"recur":        {0, 2},
+	"release":      {1, -1},
+	"requeue":      {1, 3},
+	"retry":        {1, -1},
+	"schedule":     {3, 5},
+	"stats":        {0, -1},
+	"unfail":       {0, -1},
+	"unpause":      {0, -1},
+}
+
+// describe fills in what the arguments and the reply contain.
+func (c *Call) describe(args []any, reply any) {
+	if at, found := describedBy[c.Command]; found && !(c.Command == "jobs" && len(args) < 5) {
+		c.Queue, c.Klass = argument(args, at.queue), argument(args, at.klass)
+	}
+	if c.JID != "" {
+		c.Count = 1
+	}
+	switch c.Command {
+	case "put.many":
+		c.describeBatch(args, 6, 1, 0, 2)
+	case "finish":
+		c.describeBatch(args, 5, 1, 2, -1)
+	case "cancel", "timeout":
+		c.Count = len(args)
+	case "renew":
+		c.Count = len(args) - 1
+	case "reserve":
+		c.Count = max(0, len(items(reply))-reservedHead-1)
+	case "unfail", "unfail.group":
+		c.Count, _ = decodeInt(c.Command, reply) // 0 when it failed
+	case "pop", "peek", "multiget":
+		c.Count = lengthOf(reply)
+	}
+}
+
+// describeBatch describes a command whose arguments, after the worker, are several jobs: each has
+// some fields, of which the last is how many more arguments follow.
+func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
+	c.Count = 0
+	for i := 1; i+fields <= len(args); c.Count++ {
+		job := args[i : i+fields]
+		if c.Count == 0 {
+			c.JID, c.Queue, c.Klass = argument(job, jid), argument(job, queue), argument(job, klass)
+		} else {
+			c.JID = ""
+			c.Queue = same(c.Queue, argument(job, queue))
+			c.Klass = same(c.Klass, argument(job, klass))
+		}
+		more, _ := strconv.Atoi(argument(job, fields-1))
+		i += fields + more
+	}
+}
+
+// same returns what two texts are; empty when they differ.
+func same(a, b string) string {
+	if a == b {
+		return a
+	}
+	return ""
+}
+
+// argument returns one of the arguments; empty when there is none at that place.
+func argument(args []any, at int) string {
+	if at < 0 || at >= len(args) {
+		return ""
+	}
+	return fmt.Sprint(args[at])
+}
+
+func items(reply any) []any {
+	list, _ := reply.([]any)
+	return list
+}
+
+// lengthOf returns the length of a JSON array; 0 when the reply is not one.
+func lengthOf(reply any) int {
+	raw, _ := reply.(string)
+	var list []json.RawMessage
+	_ = json.Unmarshal([]byte(raw), &list)
+	return len(list)
+}

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// serve lets a function serve each connection until the test ends, and returns the address.
+func serve(t *testing.T, listener net.Listener, connection func(net.Conn)) string {
+	t.Helper()
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				connection(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func listenTCP(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return listener
+}
+
+// pretend serves what a Redis server says whose INFO has these lines.
+func pretend(t *testing.T, info string) string {
+	t.Helper()
+	return serve(t, listenTCP(t), func(conn net.Conn) {
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() { // a command's own line is the one that has letters
+			switch strings.ToUpper(lines.Text()) {
+			case "HELLO", "CLIENT":
+				fmt.Fprint(conn, "-ERR unknown command\r\n")
+			case "PING":
+				fmt.Fprint(conn, "+PONG\r\n")
+			case "INFO":
+				fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+			}
+		}
+	})
+}
+
+func TestDialLooksAtTheServer(t *testing.T) {
+	for info, want := range map[string]struct {
+		kind    error
+		message string
+	}{
+		"redis_version:5.0.3":   {qless.ErrInvalid, "qless needs Redis 6.2 or later; this is 5.0.3"},
+		"redis_version:6.0.16":  {qless.ErrInvalid, "qless needs Redis 6.2 or later; this is 6.0.16"},
+		"redis_version:6.2.0":   {},
+		"redis_version:10.0.1":  {},
+		"redis_version:unknown": {},
+		"":                      {},
+		"redis_version:7.2.4\r\nrole:slave\r\n": {
+			qless.ErrUnavailable, "the server is a replica",
+		},
+		"redis_version:7.2.4\r\nrole:master\r\n# Cluster\r\ncluster_enabled:1": {
+			qless.ErrInvalid, `namespace "ql:" has no hash tag`,
+		},
+		"redis_version:7.2.4\r\nrole:master\r\ncluster_enabled:0": {},
+	} {
+		t.Run(info, func(t *testing.T) {
+			client, err := qless.Dial(t.Context(), "redis://"+pretend(t, info))
+			if want.kind == nil {
+				require.NoError(t, err)
+				require.NoError(t, client.Close())
+				return
+			}
+			require.Contains(t, requireCode(t, want.kind, err).Message, want.message)
+		})
+	}
+}
+
+func TestDialTakesAClusterWithAHashTag(t *testing.T) {
+	address := pretend(t, "redis_version:7.2.4\r\ncluster_enabled:1")
+	client, err := qless.Dial(t.Context(), "redis://"+address, qless.WithNamespace("{a}:ql:"))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+}
+
+func TestDialOfARealReplica(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	_, err := qless.Dial(t.Context(), "redis://"+e.server.Addr())
+	require.Contains(t, requireCode(t, qless.ErrUnavailable, err).Message, "the server is a replica")
+}
+
+func TestDialOfARealClusterNode(t *testing.T) {
+	server := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", t.TempDir()+"/n")
+	_, err := qless.Dial(t.Context(), "redis://"+server.Addr())
+	require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "has no hash tag")
+}
+
+func TestDialWorksForAUserWhoMayNotLook(t *testing.T) {
+	e := newEnv(t)
+	rules := []string{"on", ">secret", "~*", "&*", "+@all", "-info"}
+	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
+	client, err := qless.Dial(t.Context(), "redis://alice:secret@"+e.server.Addr())
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+}
+
+func TestDialSaysItOnce(t *testing.T) {
+	_, err := qless.Dial(t.Context(), "redis://127.0.0.1:1?max_retries=-1")
+	requireCode(t, qless.ErrUnavailable, err)
+	require.EqualError(t, err, "qless: dial: tcp 127.0.0.1:1: connect: connection refused")
+}
+
+// silent reads and never answers, as a plain server may to a handshake.
+func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+func TestDialHintsAtTLS(t *testing.T) {
+	secure := tls.NewListener(listenTCP(t), &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}})
+	closing := func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }
+	talking := func(conn net.Conn) { fmt.Fprint(conn, "-ERR unknown command\r\n"); silent(conn) }
+	const wantPlain, wantTLS = "want redis:// in place of rediss://", "want rediss:// in place of redis://"
+	for what, c := range map[string]struct {
+		url  string
+		kind error
+		hint string
+	}{
+		"a server that never answers": {
+			"rediss://" + serve(t, listenTCP(t), silent) + "?dial_timeout=200ms",
+			qless.ErrUnavailable, wantPlain,
+		},
+		"a server that answers plainly": {
+			"rediss://" + serve(t, listenTCP(t), talking), qless.ErrInvalid, wantPlain,
+		},
+		"a server that ends the handshake": {
+			"rediss://" + serve(t, listenTCP(t), closing), qless.ErrUnavailable, wantPlain,
+		},
+		"a real server without TLS": {
+			"rediss://" + testkit.Start(t).Addr() + "?dial_timeout=200ms", nil, wantPlain,
+		},
+		"a server with TLS": {
+			"redis://" + serve(t, secure, silent), nil, wantTLS,
+		},
+		"a server that closes the connection": {
+			"redis://" + serve(t, listenTCP(t), closing), qless.ErrUnavailable, wantTLS,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := qless.Dial(ctx, c.url)
+			require.ErrorContains(t, err, c.hint)
+			require.NoError(t, ctx.Err(), "it does not try until the context ends")
+			if c.kind != nil {
+				requireCode(t, c.kind, err)
+			}
+		})
+	}
+}
+
+// selfSigned returns a certificate that nobody trusts.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func TestNewNeedsAClientAndOptions(t *testing.T) {
+	var single *redis.Client
+	var cluster *redis.ClusterClient
+	for _, none := range []redis.UniversalClient{nil, single, cluster} {
+		_, err := qless.New(none)
+		require.EqualError(t, err, "qless: new: no redis client")
+		requireCode(t, qless.ErrInvalid, err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	_, err := qless.New(rdb, qless.WithNamespace("a:"), nil)
+	require.EqualError(t, err, "qless: new: options[1] is nil")
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
+	requireCode(t, qless.ErrInvalid, err)
+}

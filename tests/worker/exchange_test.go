@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// An observer keeps the calls that it is told of.
+type observer struct {
+	mu    sync.Mutex
+	calls []qless.Call
+}
+
+func (o *observer) observe(_ context.Context, call qless.Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls = append(o.calls, call)
+}
+
+// take returns the calls since the last take.
+func (o *observer) take() []qless.Call {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	calls := o.calls
+	o.calls = nil
+	return calls
+}
+
+func TestTheObserverIsToldOfAWorkersExchanges(t *testing.T) {
+	var seen observer
+	e := newLiveEnv(t)
+	client := e.client(e.rdb, qless.WithClock(nil), qless.WithObserver(seen.observe))
+	worker := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	worker.Handle("K", nothing)
+	require.NoError(t, worker.Start(t.Context()))
+	e.put("q", qless.JID("a"))
+	until(t, "the job is complete", func() bool { return e.job("a").State == qless.StateComplete })
+	require.NoError(t, worker.Stop(t.Context()))
+	reserved, finished := 0, []qless.Call{}
+	for _, call := range seen.take() {
+		switch call.Command {
+		case "reserve":
+			require.NoError(t, call.Err)
+			reserved += call.Count
+		case "finish":
+			call.Duration = 0
+			finished = append(finished, call)
+		}
+	}
+	require.Equal(t, 1, reserved)
+	require.Equal(t, []qless.Call{{Command: "finish", Queue: "q", JID: "a", Count: 1}}, finished)
+}
