@@ -97,13 +97,13 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 	w.observer.started(a)
 	if a.route == nil {
 		w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
-		w.finish(ctx, a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
+		w.finish(a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
 		return
 	}
 	err := redisx.ErrGoexit
 	defer func() {
 		a.ran = time.Since(a.started)
-		w.finish(ctx, a, w.decide(a, err))
+		w.finish(a, w.decide(a, err))
 	}()
 	err = w.call(ctx, a)
 }
@@ -226,7 +226,7 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 
 // finish puts the report of a job into the outbox, unless the handler has ended the job itself,
 // or the lock was lost.
-func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
+func (w *Worker) finish(a *activeJob, r *report) {
 	ended := a.hold.ended.Load()
 	held := w.locks.take(a)
 	switch {
@@ -237,7 +237,7 @@ func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
 		r.until = a.lock.until
 		w.retire(a, r)
 	default:
-		if !ended && isLoss(context.Cause(ctx)) {
+		if !ended && isLoss(a.lock.cause) {
 			w.counters.add(countLost)
 		}
 		w.retire(a)
@@ -248,7 +248,7 @@ func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
 	if ended {
 		w.observer.ended(a, a.hold.outcome, nil)
 	} else if !held {
-		w.discard(a, r, context.Cause(ctx))
+		w.discard(a, r, a.lock.cause)
 	}
 }
 
@@ -303,7 +303,7 @@ func (w *Worker) lost(lost lostLock) {
 
 // releaseAll ends the contexts of the jobs that still run, and releases the jobs.
 func (w *Worker) releaseAll() {
-	all := w.locks.takeAll()
+	all := w.locks.takeAll(ErrStopped)
 	for _, a := range all {
 		if !a.hold.ended.Load() {
 			r := a.report(Outcome{Action: ActionRelease})
