@@ -21,10 +21,10 @@ type activeJob struct {
 	klass    string
 	queue    string
 	original json.RawMessage
-	since    string // when it was taken, as the server said
-	attempt  int    // 1 the first time in its queue
-	waited   time.Duration
-	route    *route // nil if its klass has no handler here
+	since    string        // when it was taken, as the server said
+	attempt  int           // 1 the first time in its queue
+	waited   time.Duration // until it was taken
+	route    *route        // nil if its klass has no handler here
 	started  time.Time
 	ran      time.Duration // set when the handler has returned
 	cancel   context.CancelCauseFunc
@@ -44,7 +44,8 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		queue:    job.Queue,
 		original: bytes.Clone(job.Data),
 		since:    job.since,
-		attempt:  max(job.Retries-job.Remaining, 0) + 1,
+		attempt:  job.Attempt(),
+		waited:   job.Waited(),
 		route:    w.mux.find(job.Klass),
 		started:  time.Now(),
 	}
