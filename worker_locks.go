@@ -38,6 +38,7 @@ type lock struct {
 	expiry  *time.Timer // goes off when it ends
 	suspect error       // why it may be lost, as an event says
 	expired bool        // it ended before it could be renewed
+	cause   error       // why the keeper let go of the job
 }
 
 // lostLock is a lock that was lost, and why. Problem is what the server said of it; it is empty
@@ -72,7 +73,7 @@ func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
 	}
 	replaced = k.jobs[a.jid]
 	if replaced != nil {
-		k.drop(replaced)
+		k.drop(replaced, ErrLockLost)
 	}
 	a.lock.expiry = time.AfterFunc(time.Until(a.lock.until), func() { k.expire(a) })
 	k.jobs[a.jid] = a
@@ -82,9 +83,10 @@ func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
 	return replaced, true
 }
 
-// drop lets go of a job. The mutex is held.
-func (k *lockKeeper) drop(a *activeJob) {
+// drop lets go of a job for a reason. The mutex is held.
+func (k *lockKeeper) drop(a *activeJob, cause error) {
 	delete(k.jobs, a.jid)
+	a.lock.cause = cause
 	a.hold.lost.Store(true)
 	a.lock.expiry.Stop()
 }
@@ -111,13 +113,13 @@ func (k *lockKeeper) left(a *activeJob) {
 }
 
 // takeAll takes out all jobs, and tracks no more. They are lost to their handlers.
-func (k *lockKeeper) takeAll() []*activeJob {
+func (k *lockKeeper) takeAll(cause error) []*activeJob {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
 	all := slices.Collect(maps.Values(k.jobs))
 	for _, a := range all {
-		k.drop(a)
+		k.drop(a, cause)
 		k.leaving[a] = true
 	}
 	return all
@@ -280,8 +282,8 @@ func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Ti
 			a.lock.extend(asked, wire.AsNumber(answers[i]).Duration())
 			a.lock.expiry.Reset(time.Until(a.lock.until))
 		} else if !a.hold.ended.Load() {
-			all = append(all, lostLock{a, a.lock.lossOf(problem), problem})
-			k.drop(a)
+			k.drop(a, a.lock.lossOf(problem))
+			all = append(all, lostLock{a, a.lock.cause, problem})
 		}
 	}
 	k.mu.Unlock()
@@ -307,7 +309,7 @@ func (k *lockKeeper) expire(a *activeJob) {
 	expired := k.jobs[a.jid] == a && !a.hold.ended.Load() && !time.Now().Before(a.lock.until)
 	if expired {
 		a.lock.expired = true
-		k.drop(a)
+		k.drop(a, ErrLockLost)
 	}
 	k.mu.Unlock()
 	if expired {

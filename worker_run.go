@@ -21,10 +21,10 @@ type activeJob struct {
 	klass    string
 	queue    string
 	original json.RawMessage
-	since    string // when it was taken, as the server said
-	attempt  int    // 1 the first time in its queue
-	waited   time.Duration
-	route    *route // nil if its klass has no handler here
+	since    string        // when it was taken, as the server said
+	attempt  int           // 1 the first time in its queue
+	waited   time.Duration // until it was taken
+	route    *route        // nil if its klass has no handler here
 	started  time.Time
 	ran      time.Duration // set when the handler has returned
 	cancel   context.CancelCauseFunc
@@ -44,7 +44,8 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		queue:    job.Queue,
 		original: bytes.Clone(job.Data),
 		since:    job.since,
-		attempt:  max(job.Retries-job.Remaining, 0) + 1,
+		attempt:  job.Attempt(),
+		waited:   job.Waited(),
 		route:    w.mux.find(job.Klass),
 		started:  time.Now(),
 	}
@@ -97,13 +98,13 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 	w.observer.started(a)
 	if a.route == nil {
 		w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
-		w.finish(ctx, a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
+		w.finish(a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
 		return
 	}
 	err := redisx.ErrGoexit
 	defer func() {
 		a.ran = time.Since(a.started)
-		w.finish(ctx, a, w.decide(a, err))
+		w.finish(a, w.decide(a, err))
 	}()
 	err = w.call(ctx, a)
 }
@@ -226,7 +227,7 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 
 // finish puts the report of a job into the outbox, unless the handler has ended the job itself,
 // or the lock was lost.
-func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
+func (w *Worker) finish(a *activeJob, r *report) {
 	ended := a.hold.ended.Load()
 	held := w.locks.take(a)
 	switch {
@@ -237,7 +238,7 @@ func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
 		r.until = a.lock.until
 		w.retire(a, r)
 	default:
-		if !ended && isLoss(context.Cause(ctx)) {
+		if !ended && isLoss(a.lock.cause) {
 			w.counters.add(countLost)
 		}
 		w.retire(a)
@@ -248,7 +249,7 @@ func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
 	if ended {
 		w.observer.ended(a, a.hold.outcome, nil)
 	} else if !held {
-		w.discard(a, r, context.Cause(ctx))
+		w.discard(a, r, a.lock.cause)
 	}
 }
 
@@ -303,7 +304,7 @@ func (w *Worker) lost(lost lostLock) {
 
 // releaseAll ends the contexts of the jobs that still run, and releases the jobs.
 func (w *Worker) releaseAll() {
-	all := w.locks.takeAll()
+	all := w.locks.takeAll(ErrStopped)
 	for _, a := range all {
 		if !a.hold.ended.Load() {
 			r := a.report(Outcome{Action: ActionRelease})

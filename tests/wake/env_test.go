@@ -70,7 +70,11 @@ func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)
 		return nil
 	})
 	require.NoError(e.t, w.Start(context.Background()))
-	e.t.Cleanup(func() { require.NoError(e.t, w.Stop(context.Background())) })
+	e.t.Cleanup(func() {
+		if err := w.Stop(context.Background()); err != nil {
+			require.ErrorIs(e.t, err, qless.ErrStopped, "its handlers are busy until the test ends")
+		}
+	})
 	e.idle(w)
 	return w
 }

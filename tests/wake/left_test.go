@@ -132,7 +132,7 @@ func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
 	held, err := e.WorkerJobs(t.Context(), w.Name())
 	require.NoError(t, err)
 	require.Empty(t, append(held.Jobs, held.Stalled...), "nobody holds it")
-	require.NoError(t, w.Stop(t.Context()))
+	require.ErrorIs(t, w.Stop(t.Context()), qless.ErrStopped, "its handler is busy")
 	keys, err := e.rdb.Keys(t.Context(), "*"+w.Name()+"*").Result()
 	require.NoError(t, err)
 	require.Empty(t, keys)

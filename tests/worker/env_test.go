@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,9 +88,9 @@ func (w *testWorker) Handle(klass string, handler qless.Handler, options ...qles
 	w.Worker.Handle(klass, handler, options...)
 }
 
-// needsHandler registers a handler if the test has not.
+// needsHandler registers a handler if the test has not, unless it is too late.
 func (w *testWorker) needsHandler() {
-	if !w.handles {
+	if err := w.Healthy(); !w.handles && err != nil && strings.Contains(err.Error(), "not started") {
 		w.Handle("Nobody", nothing)
 	}
 }
