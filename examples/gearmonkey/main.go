@@ -1,10 +1,10 @@
-// Gearmonkey shows the GearMonkey protocol: a client runs jobs, waits for one of them, and
-// watches the others, while workers work them.
+// Gearmonkey shows the GearMonkey protocol: a client runs jobs, waits for one of them and watches
+// the others, while three workers work them.
 //
 //	go run ./examples/gearmonkey
 //
-// It uses the Redis of REDIS_URL, or an in-memory one when there is none. There, programs of
-// any language can take part by plain Redis commands.
+// It uses the Redis server at REDIS_URL, where programs in any language can take part with plain
+// Redis commands, or an in-memory one.
 package main
 
 import (
@@ -20,10 +20,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
 // function is what the jobs call.
@@ -39,11 +37,11 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	rdb, disconnect, err := connect()
+	rdb, disconnect, err := connect.Redis(out)
 	if err != nil {
 		return err
 	}
-	defer disconnect()
+	defer disconnect.Redis(out)
 	client := gearmonkey.NewClient(rdb)
 
 	stopWorkers := startWorkers(ctx, client, 3)
@@ -51,25 +49,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, stopWorkers())
 }
 
-// connect returns a client of the Redis of REDIS_URL, or of one in memory, and how to end it.
-func connect() (*redis.Client, func(), error) {
-	address := os.Getenv("REDIS_URL")
-	if address == "" {
-		server, err := qlesstest.Start()
-		if err != nil {
-			return nil, nil, err
-		}
-		return server.Redis(), server.Close, nil
-	}
-	options, err := redis.ParseURL(address)
-	if err != nil {
-		return nil, nil, err
-	}
-	rdb := redis.NewClient(options)
-	return rdb, func() { _ = rdb.Close() }, nil
-}
-
-// startWorkers starts some workers, and returns how to stop them.
+// startWorkers starts workers and returns a function that stops them.
 func startWorkers(ctx context.Context, client *gearmonkey.Client, count int) func() error {
 	worker := gearmonkey.NewWorker(client, gearmonkey.WorkerConfig{})
 	worker.Accept(function, shout)
@@ -86,7 +66,7 @@ func startWorkers(ctx context.Context, client *gearmonkey.Client, count int) fun
 	}
 }
 
-// shout is a handler. It tells how far it is after each letter.
+// shout is a handler. It reports its progress after each letter.
 func shout(ctx context.Context, job *gearmonkey.Job) ([]byte, error) {
 	if len(job.Input) == 0 {
 		return nil, errors.New("there is nothing to shout")
@@ -143,8 +123,8 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	return nil
 }
 
-// awaitAll returns when all of some jobs have ended. A gap in the events ends it too: then
-// nobody would tell.
+// awaitAll returns when all of the jobs have ended. A gap in the events is an error: the end of a
+// job may have been missed.
 func awaitAll(ctx context.Context, events *gearmonkey.Events, ids []int64) error {
 	left := map[int64]bool{}
 	for _, id := range ids {

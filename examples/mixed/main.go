@@ -1,20 +1,23 @@
-// Mixed shows a job put by a client that knows nothing of this package: it has only the
-// drop-in script, as the qless clients for Ruby, Python and PHP do, and calls it as they do.
-// A worker written in Go takes the job within milliseconds.
+// Mixed shows a job that is put by a client without this package: like the qless clients for Ruby,
+// Python and PHP it only has the drop-in script, and calls it as they do. A worker in Go takes the
+// job within milliseconds.
 //
 //	go run ./examples/mixed
+//
+// It uses the Redis server at REDIS_URL, or an in-memory one.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
 func main() {
@@ -26,29 +29,29 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	server, err := qlesstest.Start()
+	rdb, disconnect, err := connect.Redis(os.Stdout)
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-
+	defer disconnect()
+	client, err := qless.New(rdb)
+	if err != nil {
+		return err
+	}
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"thumbnails"}})
+	if err != nil {
+		return err
+	}
 	done := make(chan string, 1)
-	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"thumbnails"}})
-	if err != nil {
-		return err
-	}
-	worker.Handle("Image::Thumbnail", func(ctx context.Context, job *qless.Job) error {
-		var data struct{ File string }
-		if err := job.Unmarshal(&data); err != nil {
-			return err
-		}
+	type image struct{ File string }
+	worker.Handle("Image::Thumbnail", qless.Typed(func(ctx context.Context, job *qless.Job, data image) error {
 		done <- data.File
 		return nil
-	})
+	}))
 	if err := worker.Start(ctx); err != nil {
 		return err
 	}
-	if err := putAsRuby(ctx, server.Redis()); err != nil {
+	if err := putAsRuby(ctx, rdb); err != nil {
 		return err
 	}
 	select {

@@ -1,21 +1,23 @@
-// Pipeline shows one job that goes through several queues, each worked by a worker of its
-// own, and a last one that waits for all of them: an order is checked, paid and packed, and
-// when all orders are packed, the van leaves.
+// Pipeline shows a job that goes through several queues, and one that depends on others: orders
+// are checked, paid and packed, and when all of them are packed, the van leaves.
 //
 //	go run ./examples/pipeline
+//
+// It uses the Redis server at REDIS_URL, in a namespace of its own, or an in-memory one.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
-// order is the data of an order, which each stage adds to.
+// order is the data of an order. Each stage adds to it.
 type order struct {
 	Item  string   `json:"item"`
 	Steps []string `json:"steps"`
@@ -30,12 +32,11 @@ func main() {
 func run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	server, err := qlesstest.Start()
+	client, disconnect, err := connect.Client(ctx, os.Stdout, qless.WithNamespace("pipeline:ql:"))
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	client := server.Client()
+	defer disconnect()
 
 	left := make(chan struct{})
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
@@ -74,10 +75,10 @@ func run(ctx context.Context) error {
 	return worker.Stop(ctx)
 }
 
-// next says where an order goes from each queue; from the last one, nowhere.
+// next is where an order goes from each queue; from the last one, nowhere.
 var next = map[string]string{"check": "pay", "pay": "pack"}
 
-// work does one stage of an order. What it adds to the data goes along.
+// work does one stage of an order. The job takes its data along to the next queue.
 func work(ctx context.Context, job *qless.Job, data order) error {
 	data.Steps = append(data.Steps, job.Queue)
 	fmt.Printf("%-5s  %-5s  %v\n", data.Item, job.Queue, data.Steps)

@@ -1,5 +1,5 @@
-// Quickstart is a small pipeline over the Go files below a folder. Each file is a job that
-// goes from queue to queue, and one job that depends on all of them reports at the end:
+// Quickstart runs the Go files below a folder through a small pipeline. Each file is a job that
+// a worker takes from queue to queue; one more job depends on all of them and prints a report:
 //
 //	hash -> count -> (all complete) -> report
 //
@@ -7,8 +7,8 @@
 //
 //	go run ./examples/quickstart [-max files] [folder]
 //
-// With REDIS_URL set, as in redis://localhost:6379, it runs on that server instead, apart
-// from other jobs there.
+// With REDIS_URL set, as in redis://localhost:6379, it uses that server instead, in a namespace of
+// its own.
 package main
 
 import (
@@ -18,13 +18,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
 // namespace keeps the quickstart's jobs apart from those of anyone else on the server.
@@ -50,7 +49,7 @@ func main() {
 	}
 }
 
-// run puts the folder's files through a pipeline and prints what becomes of them.
+// run runs the folder's files through a pipeline and prints what it finds.
 func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	paths, leftOut, err := goFiles(folder, limit)
 	if err != nil {
@@ -59,13 +58,16 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	if len(paths) == 0 {
 		return fmt.Errorf("no Go files below %s", folder)
 	}
-	client, disconnect, err := connect(ctx, out)
+	client, disconnect, err := connect.Client(ctx, out, qless.WithNamespace(namespace))
 	if err != nil {
 		return err
 	}
 	defer disconnect()
 
-	p := newPipeline(client, out)
+	p, err := newPipeline(client, out)
+	if err != nil {
+		return err
+	}
 	err = p.run(ctx, paths, leftOut)
 	if err != nil && ctx.Err() != nil {
 		err = errors.New("interrupted")
@@ -73,36 +75,8 @@ func run(ctx context.Context, out io.Writer, folder string, limit int) error {
 	return errors.Join(err, p.tidy(ctx))
 }
 
-// connect returns a client of the server at REDIS_URL, or of one in memory, and how to end
-// it.
-func connect(ctx context.Context, out io.Writer) (*qless.Client, func(), error) {
-	address := os.Getenv("REDIS_URL")
-	if address == "" {
-		fmt.Fprintln(out, "Redis: in memory (set REDIS_URL to use a server)")
-		server, err := qlesstest.Start(qless.WithNamespace(namespace))
-		if err != nil {
-			return nil, nil, err
-		}
-		return server.Client(), server.Close, nil
-	}
-	client, err := qless.Dial(ctx, address, qless.WithNamespace(namespace))
-	if err != nil {
-		return nil, nil, err
-	}
-	fmt.Fprintln(out, "Redis:", withoutPassword(address))
-	return client, func() { _ = client.Close() }, nil
-}
-
-func withoutPassword(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "at REDIS_URL"
-	}
-	return parsed.Redacted()
-}
-
 // goFiles returns the paths of the first Go files below a folder, and how many more there
-// are than the limit. What is no file, such as a socket of that name, is passed over.
+// are than the limit. Directories and special files are skipped.
 func goFiles(folder string, limit int) (paths []string, leftOut int, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

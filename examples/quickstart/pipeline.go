@@ -18,9 +18,6 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// batch is how many jobs are popped, or fetched, at a time.
-const batch = 50
-
 // A file is the data of a file's job: a path at first, and more after each stage.
 type file struct {
 	Path      string `json:"path"`
@@ -34,119 +31,110 @@ type file struct {
 // A pipeline is one run over some files.
 type pipeline struct {
 	client   *qless.Client
+	worker   *qless.Worker
 	out      io.Writer
 	id       string
-	stages   []stage
 	jids     []string // of all jobs that were put
-	reported bool
+	reported chan struct{}
 }
 
-// A stage is what is done with the jobs of one queue.
-type stage struct {
-	name   string
-	handle func(context.Context, *qless.Job) error
+// The stages of a pipeline. Each is a queue.
+const (
+	hashStage   = "hash"
+	countStage  = "count"
+	reportStage = "report"
+)
+
+var stages = []string{hashStage, countStage, reportStage}
+
+func newPipeline(client *qless.Client, out io.Writer) (*pipeline, error) {
+	p := &pipeline{client: client, out: out, id: rand.Text()[:8], reported: make(chan struct{})}
+	var queues []string
+	for _, stage := range stages {
+		queues = append(queues, p.queue(stage).Name())
+	}
+	var err error
+	p.worker, err = qless.NewWorker(client, qless.WorkerConfig{Queues: queues, Concurrency: 8})
+	if err != nil {
+		return nil, err
+	}
+	p.worker.Handle("File", qless.Typed(p.file))
+	p.worker.Handle("Report", qless.Typed(p.report))
+	return p, nil
 }
 
-func newPipeline(client *qless.Client, out io.Writer) *pipeline {
-	p := &pipeline{client: client, out: out, id: rand.Text()[:8]}
-	p.stages = []stage{{"hash", p.hash}, {"count", p.count}, {"report", p.report}}
-	return p
-}
-
-// queue returns the queue of a stage. Each run has queues of its own, so that runs on one
-// server do not pop each other's jobs.
+// queue returns the queue of a stage. Each run has queues of its own, so that two runs on one
+// server don't take each other's jobs.
 func (p *pipeline) queue(stage string) *qless.Queue {
 	return p.client.Queue(stage + "-" + p.id)
 }
 
+// run puts the jobs, works them, and prints what the server measured.
 func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 	if err := p.put(ctx, paths, leftOut); err != nil {
 		return err
 	}
-	if err := p.work(ctx); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := p.worker.Start(ctx); err != nil {
 		return err
+	}
+	select {
+	case <-p.reported:
+	case <-ctx.Done():
+	}
+	if err := p.worker.Drain(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	return p.printStats(ctx)
 }
 
-// put puts a job for each file, and the report that waits for all of them.
+// put puts a job for each file, and the report that depends on all of them.
 func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
-	for _, path := range paths {
-		jid, err := p.queue("hash").Put(ctx, "File", file{Path: path})
-		if err != nil {
-			return err
-		}
-		p.jids = append(p.jids, jid)
+	jobs := make([]qless.JobSpec, len(paths))
+	for i, path := range paths {
+		jobs[i] = qless.JobSpec{Klass: "File", Data: file{Path: path}}
 	}
-	fmt.Fprintf(p.out, "put %d files into hash\n", len(paths))
+	var err error
+	if p.jids, err = p.queue(hashStage).PutMany(ctx, jobs); err != nil {
+		return err
+	}
 	order := reportOrder{Files: p.jids, LeftOut: leftOut}
-	jid, err := p.queue("report").Put(ctx, "Report", order, qless.DependsOn(p.jids...))
+	jid, err := p.queue(reportStage).Put(ctx, "Report", order, qless.DependsOn(p.jids...))
 	if err != nil {
 		return err
 	}
 	p.jids = append(p.jids, jid)
+	fmt.Fprintf(p.out, "put %d files and a report that depends on them\n", len(paths))
 	return nil
 }
 
-// work asks one queue after the other for jobs until the report is done. Nobody else puts
-// jobs here, so a round that finds none before that will not be followed by a better one.
-func (p *pipeline) work(ctx context.Context) error {
-	for !p.reported {
-		found := 0
-		for _, stage := range p.stages {
-			jobs, err := p.queue(stage.name).Pop(ctx, batch)
-			if err != nil {
-				return err
-			}
-			if len(jobs) > 0 {
-				fmt.Fprintf(p.out, "popped %d from %s\n", len(jobs), stage.name)
-			}
-			for _, job := range jobs {
-				if err := stage.handle(ctx, job); err != nil {
-					return err
-				}
-			}
-			found += len(jobs)
-		}
-		if found == 0 {
-			return errors.New("the report waits for jobs that nobody can pop")
-		}
-	}
-	return nil
-}
-
-// hash is the first stage. A file that can't be read is complete here, with its problem as
-// the result: a failed job would keep the report waiting until someone puts it back.
-func (p *pipeline) hash(ctx context.Context, job *qless.Job) error {
-	var f file
-	if err := job.Unmarshal(&f); err != nil {
-		return err
-	}
+// file works a file's job in the queue where it is. A file that can't be read is complete, with
+// its problem as the result: a failed job would keep the report waiting.
+func (p *pipeline) file(_ context.Context, job *qless.Job, f file) error {
 	content, err := os.ReadFile(f.Path)
 	if err != nil {
 		f.Problem = err.Error()
-		return complete(ctx, job, f)
+		return job.SetData(f)
 	}
-	sum := sha256.Sum256(content)
-	f.Bytes, f.Hash = len(content), hex.EncodeToString(sum[:])
-	if err := job.SetData(f); err != nil {
-		return err
+	if job.Queue == p.queue(hashStage).Name() {
+		sum := sha256.Sum256(content)
+		f.Bytes, f.Hash = len(content), hex.EncodeToString(sum[:])
+		if err := job.SetData(f); err != nil {
+			return err
+		}
+		return qless.Next(p.queue(countStage).Name())
 	}
-	return job.Next(ctx, p.queue("count").Name())
+	f.count(content)
+	return job.SetData(f)
 }
 
-// count is the second stage. A file that is not good Go still has lines, and what functions
-// the parser makes out.
-func (p *pipeline) count(ctx context.Context, job *qless.Job) error {
-	var f file
-	if err := job.Unmarshal(&f); err != nil {
-		return err
-	}
-	content, err := os.ReadFile(f.Path)
-	if err != nil {
-		f.Problem = err.Error()
-		return complete(ctx, job, f)
-	}
+// count counts a file's lines and functions. Where it is not valid Go, the functions are those
+// that the parser finds.
+func (f *file) count(content []byte) {
 	f.Lines = bytes.Count(content, []byte("\n"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), f.Path, content, parser.SkipObjectResolution)
 	if err != nil {
@@ -157,28 +145,19 @@ func (p *pipeline) count(ctx context.Context, job *qless.Job) error {
 			f.Functions++
 		}
 	}
-	return complete(ctx, job, f)
 }
 
-// complete saves what a stage found out and ends the job.
-func complete(ctx context.Context, job *qless.Job, f file) error {
-	if err := job.SetData(f); err != nil {
-		return err
-	}
-	return job.Complete(ctx)
-}
-
-// tidy cancels the jobs of a run that was ended before its report, and takes the queues off
-// the list of known ones. Completed jobs stay until the server's settings end them.
+// tidy cancels the jobs of a run that ended before its report, and removes the queues from the list
+// of known ones. Completed jobs stay until they expire on the server.
 func (p *pipeline) tidy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	var err error
-	if !p.reported && len(p.jids) > 0 {
-		err = p.client.Cancel(ctx, p.jids...)
+	if len(p.jids) > 0 {
+		err = p.client.Cancel(ctx, p.jids...) // completed ones are left alone
 	}
-	for _, stage := range p.stages {
-		err = errors.Join(err, p.queue(stage.name).Forget(ctx))
+	for _, stage := range stages {
+		err = errors.Join(err, p.queue(stage).Forget(ctx))
 	}
 	return err
 }

@@ -13,34 +13,30 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A reportOrder is the data of the report's job: what it is to be about.
+// A reportOrder is the data of the report's job.
 type reportOrder struct {
 	Files   []string `json:"files"` // the jids of the files' jobs
 	LeftOut int      `json:"leftOut"`
 }
 
-// report is the last stage. It can be popped when every file's job is complete, and reads
-// the results out of them.
-func (p *pipeline) report(ctx context.Context, job *qless.Job) error {
-	var order reportOrder
-	if err := job.Unmarshal(&order); err != nil {
-		return err
-	}
+// batch is how many jobs are read at a time.
+const batch = 50
+
+// report works the report's job, which runs when every file's job is complete, and reads the
+// results from them.
+func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder) error {
 	files, err := p.results(ctx, order.Files)
 	if err != nil {
 		return err
 	}
 	printReport(p.out, files)
 	if order.LeftOut > 0 {
-		fmt.Fprintf(p.out, "  %d more files were left out: -max takes more in\n", order.LeftOut)
+		fmt.Fprintf(p.out, "  %d more files were left out: see -max\n", order.LeftOut)
 	}
 	if gone := len(order.Files) - len(files); gone > 0 {
 		fmt.Fprintf(p.out, "  %d results are gone: the server keeps fewer completed jobs\n", gone)
 	}
-	if err := job.Complete(ctx); err != nil {
-		return err
-	}
-	p.reported = true
+	close(p.reported)
 	return nil
 }
 
@@ -113,18 +109,17 @@ func printProblems(out io.Writer, files []file) {
 	}
 }
 
-// printStats prints what the server counted in each queue. All jobs of a batch run from
-// their pop on, so each one's time includes those that were done before it.
+// printStats prints what the server measured in each queue.
 func (p *pipeline) printStats(ctx context.Context) error {
-	fmt.Fprintf(p.out, "\nmean times in the queues, popped %d at a time:\n", batch)
+	fmt.Fprintln(p.out, "\nmean times in the queues:")
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  queue\tjobs\twait\trun")
-	for _, stage := range p.stages {
-		stats, err := p.queue(stage.name).Stats(ctx, time.Now())
+	for _, stage := range stages {
+		stats, err := p.queue(stage).Stats(ctx, time.Now())
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "  %s\t%d\t%v\t%v\n", stage.name, stats.Run.Count,
+		fmt.Fprintf(table, "  %s\t%d\t%v\t%v\n", stage, stats.Run.Count,
 			stats.Wait.Mean.Round(time.Microsecond), stats.Run.Mean.Round(time.Microsecond))
 	}
 	return table.Flush()

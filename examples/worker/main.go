@@ -1,10 +1,10 @@
-// Worker shows what a service that works jobs looks like: typed handlers, middleware, a
-// cron schedule, and an end by Ctrl-C or SIGTERM that loses nothing.
+// Worker shows what a worker can do: typed handlers, middleware, retries, failure groups, a
+// schedule, and a stop that loses nothing.
 //
-//	go run ./examples/worker
+//	go run ./examples/worker [-once]
 //
-// It uses the Redis of REDIS_URL, or an in-memory one when there is none, puts a few jobs
-// for itself, and works until it is told to stop; with -once it stops when they are done.
+// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and works them until
+// Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
 // welcome is the data of the jobs of klass Welcome.
@@ -39,11 +39,11 @@ func main() {
 }
 
 func run(ctx context.Context, once bool) error {
-	client, closeClient, err := connect(ctx)
+	client, disconnect, err := connect.Client(ctx, os.Stdout)
 	if err != nil {
 		return err
 	}
-	defer closeClient()
+	defer disconnect()
 
 	done := make(chan string, 16)
 	worker, err := newWorker(client, done)
@@ -63,79 +63,57 @@ func run(ctx context.Context, once bool) error {
 		}
 		return worker.Stop(ctx)
 	}
-	fmt.Println("working; Ctrl-C stops")
+	fmt.Println("working; press Ctrl-C to stop")
 	<-worker.Closed()
 	return nil
 }
 
-// connect returns a client of the Redis of REDIS_URL, else of an in-memory one.
-func connect(ctx context.Context) (client *qless.Client, closeClient func(), err error) {
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		client, err = qless.Dial(ctx, url)
-		if err != nil {
-			return nil, nil, err
-		}
-		return client, func() { _ = client.Close() }, nil
-	}
-	fmt.Println("REDIS_URL is not set: using an in-memory Redis")
-	server, err := qlesstest.Start()
-	if err != nil {
-		return nil, nil, err
-	}
-	return server.Client(), server.Close, nil
-}
-
-// newWorker returns the worker. It tells done of each job that is at its end.
+// newWorker returns the worker. It sends a line to done for each job that has ended.
 func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) {
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues:      []string{"mail", "reports"},
 		Concurrency: 4,
 		Backoff:     qless.ExponentialBackoff(50*time.Millisecond, time.Minute),
-		Schedules: []qless.Schedule{{
-			ID:    "daily-report",
-			Spec:  "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
-			Queue: "reports",
-			Klass: "Report",
-		}},
+		Schedules: []qless.Schedule{
+			{ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports", Klass: "Report"},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	worker.Use(logged)
 
-	// Data is decoded into the handler's own type; what does not fit fails the job at once.
+	// The data is decoded into the handler's own type; data that doesn't fit fails the job at once.
 	worker.Handle("Welcome", qless.Typed(func(ctx context.Context, job *qless.Job, data welcome) error {
 		done <- "Welcome to " + data.To
 		return nil
 	}))
 
-	// An error retries the job later. Here the third attempt goes well.
-	attempts := 0
+	// An error retries the job later. Here the third attempt succeeds.
 	worker.Handle("Flaky", func(ctx context.Context, job *qless.Job) error {
-		if attempts++; attempts < 3 {
+		if job.Attempt() < 3 {
 			return errors.New("not yet")
 		}
-		done <- fmt.Sprintf("Flaky, at attempt %d", attempts)
+		done <- fmt.Sprintf("Flaky, at attempt %d", job.Attempt())
 		return nil
 	})
 
-	// What a retry would not help fails at once, in a group of its own.
+	// A failure that a retry won't fix fails the job at once, in a group of its own.
 	worker.Handle("Report", func(ctx context.Context, job *qless.Job) error {
-		done <- "Report, which fails without a printer"
-		return qless.FailWith("no printer", errors.New("nobody has bought one"))
+		done <- "Report, which fails: there is no printer"
+		return qless.FailWith("no-printer", errors.New("nobody has bought one"))
 	}, qless.MaxRunTime(time.Minute))
 	return worker, nil
 }
 
-// logged is a middleware that logs how long each job took and what became of it.
+// logged is a middleware that logs how long each handler ran and what it returned.
 func logged(next qless.Handler) qless.Handler {
 	return func(ctx context.Context, job *qless.Job) error {
 		begin := time.Now()
 		err := next(ctx, job)
 		outcome := qless.OutcomeOf(err)
 		slog.Info("job", "klass", job.Klass, "jid", job.JID,
-			"took", time.Since(begin).Round(time.Microsecond),
-			"outcome", outcome.Action, "error", outcome.Err)
+			"took", time.Since(begin).Round(time.Microsecond), "outcome", outcome.Action, "error", outcome.Err)
 		return err
 	}
 }

@@ -1,10 +1,10 @@
-// Workqueue shows a queue of the redis-work-queue protocol from both ends, and the way from
-// it to qless: it adds items, works some, and moves those that still wait into a qless queue.
+// Workqueue shows both ends of a redis-work-queue, and how to move from it to qless: it adds
+// items, works some, and moves those that are left to a qless queue.
 //
 //	go run ./examples/workqueue
 //
-// It uses an in-memory Redis, or that of REDIS_URL, where programs in other languages can
-// share the queue "example".
+// It uses the Redis server at REDIS_URL, where programs in other languages can share the queue
+// "example", or an in-memory one.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/compat/workqueue"
-	"github.com/qless/qless-go/qlesstest"
+	"github.com/qless/qless-go/examples/internal/connect"
 )
 
 // thumbnail is the data of the items.
@@ -41,11 +41,11 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	rdb, closeRedis, err := connect(out)
+	rdb, disconnect, err := connect.Redis(out)
 	if err != nil {
 		return err
 	}
-	defer closeRedis()
+	defer disconnect()
 	queue := workqueue.New("example")
 	if err := add(ctx, rdb, queue, "cat.jpg", "dog.jpg", "cat.jpg", "eel.jpg", "fox.jpg"); err != nil {
 		return err
@@ -56,26 +56,8 @@ func run(ctx context.Context, out io.Writer) error {
 	return move(ctx, rdb, queue, out)
 }
 
-// connect returns a client of the Redis of REDIS_URL, else of an in-memory one.
-func connect(out io.Writer) (rdb *redis.Client, closeRedis func(), err error) {
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		options, err := redis.ParseURL(url)
-		if err != nil {
-			return nil, nil, err
-		}
-		rdb = redis.NewClient(options)
-		return rdb, func() { _ = rdb.Close() }, nil
-	}
-	fmt.Fprintln(out, "REDIS_URL is not set: using an in-memory Redis")
-	server, err := qlesstest.Start()
-	if err != nil {
-		return nil, nil, err
-	}
-	return server.Redis(), server.Close, nil
-}
-
-// add adds an item for each picture. The name of the picture is the id, so that none is
-// there twice at a time.
+// add adds an item for each picture. The name of the picture is the id, so that it is queued once
+// at a time.
 func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, pictures ...string) error {
 	for _, picture := range pictures {
 		item, err := workqueue.NewItemJSON(thumbnail{Of: picture, Width: 80})
@@ -108,8 +90,8 @@ func workUntilDone(ctx context.Context, rdb *redis.Client, queue *workqueue.Queu
 	return errors.Join(worker.Run(ctx), <-cleaned)
 }
 
-// move makes jobs of the items that wait. A job has the id of its item, so that an item that
-// is moved twice, because a mover died in between, becomes one job.
+// move puts a job for each item that is left. The job has the id of its item: an item that is moved
+// twice, because the program died in between, becomes one job.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
 	client, err := qless.New(rdb)
 	if err != nil {
@@ -135,11 +117,11 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	return nil
 }
 
-// dataOf returns the data of a job for an item: as it is when it is JSON, else as bytes, which
-// JSON writes in base64.
+// dataOf returns the data of an item's job: the item's data if that is JSON, else an object that
+// holds it.
 func dataOf(item *workqueue.Item) any {
 	if json.Valid(item.Data) {
 		return json.RawMessage(item.Data)
 	}
-	return item.Data
+	return map[string][]byte{"bytes": item.Data}
 }

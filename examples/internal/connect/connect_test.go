@@ -1,0 +1,58 @@
+package connect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/qlesstest"
+)
+
+func TestInMemory(t *testing.T) {
+	t.Setenv("REDIS_URL", "")
+	var out strings.Builder
+	client, disconnect, err := Client(t.Context(), &out)
+	require.NoError(t, err)
+	defer disconnect()
+	require.Equal(t, "Redis: in memory (set REDIS_URL to use a server)\n", out.String())
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+}
+
+func TestAServer(t *testing.T) {
+	server := qlesstest.New(t)
+	t.Setenv("REDIS_URL", "redis://"+server.Addr())
+	var out strings.Builder
+	client, disconnect, err := Client(t.Context(), &out)
+	require.NoError(t, err)
+	defer disconnect()
+	require.Equal(t, "Redis: redis://"+server.Addr()+"\n", out.String())
+	jid, err := client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	_, err = server.Client().Job(t.Context(), jid)
+	require.NoError(t, err)
+}
+
+func TestRedis(t *testing.T) {
+	t.Setenv("REDIS_URL", "")
+	var out strings.Builder
+	rdb, disconnect, err := Redis(&out)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	disconnect()
+
+	t.Setenv("REDIS_URL", "redis://"+qlesstest.New(t).Addr())
+	rdb, disconnect, err = Redis(&out)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	disconnect()
+
+	t.Setenv("REDIS_URL", "redis://me:secret@host:port")
+	_, _, err = Redis(&out)
+	require.EqualError(t, err, "REDIS_URL is not a Redis URL")
+}
+
+func TestPasswordIsNotPrinted(t *testing.T) {
+	require.Equal(t, "redis://me:xxxxx@host:6379/1", withoutPassword("redis://me:secret@host:6379/1"))
+}

@@ -1,0 +1,95 @@
+// Service is a small web service with jobs behind it: people sign up over HTTP, a worker in the
+// same process mails them, reminds them a day later, and counts the signups each night.
+//
+//	go run ./examples/service
+//
+//	curl -d '{"email":"ann@example.com"}' localhost:8080/signups
+//	curl localhost:8080/jobs/JID
+//	curl -X DELETE localhost:8080/jobs/JID
+//	curl localhost:8080/readyz
+//	curl localhost:8080/metrics
+//
+// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default, and listens at ADDR,
+// localhost:8080 by default. Ctrl-C or SIGTERM stops it: it finishes what it is doing, and jobs
+// that take longer go back to their queue.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, config{
+		redis: cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"),
+		addr:  cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		mail:  logMail,
+	})
+	if err != nil {
+		slog.Error("service", "error", err)
+		os.Exit(1)
+	}
+}
+
+// A config says how the service runs.
+type config struct {
+	redis string // the URL of the Redis server
+	addr  string // where the API listens
+	mail  sendFunc
+	ready func(addr string) // called when the API listens; may be nil
+}
+
+// run runs the API and the worker until ctx ends.
+func run(ctx context.Context, cfg config) error {
+	client, err := qless.Dial(ctx, cfg.redis)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	worker, metrics, err := newWorker(client, cfg.mail)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           newAPI(client, worker, metrics),
+		ReadHeaderTimeout: 5 * time.Second,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	slog.Info("listening", "addr", listener.Addr().String())
+	if cfg.ready != nil {
+		cfg.ready(listener.Addr().String())
+	}
+
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	defer stopWorker()
+	go func() {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("the API failed", "error", err)
+			stopWorker()
+		}
+	}()
+	err = worker.Run(workerCtx) // until ctx ends and the running jobs have
+
+	// The API answers, as not ready, until the worker has stopped.
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(shutdown))
+}
