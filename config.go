@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // The settings of a namespace. A queue's own heartbeat is the setting <queue>-heartbeat,
@@ -54,7 +56,7 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := decode[map[string]text]("config.get", reply)
+	told, err := decode[map[string]wire.Text]("config.get", reply)
 	if err != nil {
 		return nil, err
 	}

@@ -2,97 +2,38 @@ package qless
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
-// The replies of the scripts are JSON written by Lua, or by the scripts of other clients:
-// an empty array may be {}, a number may be text or a float, and what is absent may be false.
-
-// list is a JSON array that is {} when it is empty.
-type list[T any] []T
-
-func (l *list[T]) UnmarshalJSON(text []byte) error {
-	*l = nil
-	if text[0] != '[' {
-		return nil
-	}
-	return json.Unmarshal(text, (*[]T)(l))
-}
-
-// text is a string; a number counts as its text, anything else as absent.
-type text string
-
-func (t *text) UnmarshalJSON(raw []byte) error {
-	*t = ""
-	switch {
-	case raw[0] == '"':
-		return json.Unmarshal(raw, (*string)(t))
-	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
-		*t = text(raw)
-	}
-	return nil
-}
-
-// number is a number, or the text of one; anything else is 0.
-type number float64
-
-func (n *number) UnmarshalJSON(raw []byte) error {
-	*n = 0
-	f, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
-	if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
-		*n = number(f)
-	}
-	return nil
-}
-
-// int returns the whole part, within what an int holds.
-func (n number) int() int {
-	return int(math.Max(math.MinInt32, math.Min(math.MaxInt32, math.Floor(float64(n)))))
-}
-
-// time returns the number as seconds since 1970; 0 is the zero time.
-func (n number) time() time.Time {
-	if n <= 0 || n > 1e11 {
-		return time.Time{}
-	}
-	whole, fraction := math.Modf(float64(n))
-	return time.Unix(int64(whole), int64(math.Round(fraction*1e6))*1000)
-}
-
-// duration returns the number as a count of seconds.
-func (n number) duration() time.Duration {
-	return time.Duration(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second))
-}
-
 type jobReply struct {
-	JID          text               `json:"jid"`
-	Klass        text               `json:"klass"`
-	State        text               `json:"state"`
-	Queue        text               `json:"queue"`
-	Worker       text               `json:"worker"`
-	Tracked      bool               `json:"tracked"`
-	Priority     number             `json:"priority"`
-	Expires      number             `json:"expires"`
-	Retries      number             `json:"retries"`
-	Remaining    number             `json:"remaining"`
-	Data         text               `json:"data"`
-	Tags         list[text]         `json:"tags"`
-	History      list[historyReply] `json:"history"`
-	Failure      *failureReply      `json:"failure"`
-	Dependents   list[text]         `json:"dependents"`
-	Dependencies list[text]         `json:"dependencies"`
-	SpawnedFrom  text               `json:"spawned_from_jid"`
+	JID          wire.Text               `json:"jid"`
+	Klass        wire.Text               `json:"klass"`
+	State        wire.Text               `json:"state"`
+	Queue        wire.Text               `json:"queue"`
+	Worker       wire.Text               `json:"worker"`
+	Tracked      bool                    `json:"tracked"`
+	Priority     wire.Number             `json:"priority"`
+	Expires      wire.Number             `json:"expires"`
+	Retries      wire.Number             `json:"retries"`
+	Remaining    wire.Number             `json:"remaining"`
+	Data         wire.Text               `json:"data"`
+	Tags         wire.List[wire.Text]    `json:"tags"`
+	History      wire.List[historyReply] `json:"history"`
+	Failure      *failureReply           `json:"failure"`
+	Dependents   wire.List[wire.Text]    `json:"dependents"`
+	Dependencies wire.List[wire.Text]    `json:"dependencies"`
+	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
 }
 
 type failureReply struct {
-	Group   text   `json:"group"`
-	Message text   `json:"message"`
-	When    number `json:"when"`
-	Worker  text   `json:"worker"`
+	Group   wire.Text   `json:"group"`
+	Message wire.Text   `json:"message"`
+	When    wire.Number `json:"when"`
+	Worker  wire.Text   `json:"worker"`
 }
 
 func (f *failureReply) UnmarshalJSON(raw []byte) error {
@@ -116,7 +57,7 @@ func (h *historyReply) UnmarshalJSON(raw []byte) error {
 }
 
 func (h historyReply) text(field string) string {
-	var t text
+	var t wire.Text
 	if raw, ok := h[field]; ok {
 		_ = t.UnmarshalJSON(raw) // what is not text is absent
 	}
@@ -124,11 +65,11 @@ func (h historyReply) text(field string) string {
 }
 
 func (h historyReply) time(field string) time.Time {
-	var n number
+	var n wire.Number
 	if raw, ok := h[field]; ok {
 		_ = n.UnmarshalJSON(raw) // what is not a number is absent
 	}
-	return n.time()
+	return n.Time()
 }
 
 // entries returns the entry as one event; an old-style entry, which tells a whole stage of
@@ -176,14 +117,14 @@ func (r *jobReply) job(c *Client) *Job {
 		Queue:        string(r.Queue),
 		Worker:       string(r.Worker),
 		Tracked:      r.Tracked,
-		Priority:     r.Priority.int(),
-		Expires:      r.Expires.time(),
-		Retries:      r.Retries.int(),
-		Remaining:    r.Remaining.int(),
+		Priority:     r.Priority.Int(),
+		Expires:      r.Expires.Time(),
+		Retries:      r.Retries.Int(),
+		Remaining:    r.Remaining.Int(),
 		Data:         json.RawMessage(r.Data),
-		Tags:         stringsOf(r.Tags),
-		Dependents:   stringsOf(r.Dependents),
-		Dependencies: stringsOf(r.Dependencies),
+		Tags:         wire.Strings(r.Tags),
+		Dependents:   wire.Strings(r.Dependents),
+		Dependencies: wire.Strings(r.Dependencies),
 		SpawnedFrom:  string(r.SpawnedFrom),
 		client:       c,
 	}
@@ -204,38 +145,20 @@ func (r *failureReply) failure() *Failure {
 	return &Failure{
 		Group:   string(r.Group),
 		Message: string(r.Message),
-		When:    r.When.time(),
+		When:    r.When.Time(),
 		Worker:  string(r.Worker),
 	}
 }
 
-func stringsOf(texts []text) []string {
-	if len(texts) == 0 {
-		return nil
-	}
-	out := make([]string, len(texts))
-	for i, t := range texts {
-		out[i] = string(t)
-	}
-	return out
-}
-
-// decode reads a JSON reply; a reply that is none is a server's error, never a panic.
+// decode reads a reply that is JSON.
 func decode[T any](op string, reply any) (T, error) {
-	var value T
-	raw, ok := reply.(string)
-	if !ok {
-		return value, unexpected(op, reply)
-	}
-	if err := json.Unmarshal([]byte(raw), &value); err != nil {
-		return value, &Error{Op: op, Code: CodeServer, Message: "unreadable reply: " + err.Error(), Err: err}
-	}
-	return value, nil
+	value, err := wire.DecodeJSON[T](reply)
+	return value, replyError(op, err)
 }
 
 // decodeJobs reads an array of jobs.
 func (c *Client) decodeJobs(op string, reply any) ([]*Job, error) {
-	replies, err := decode[list[jobReply]](op, reply)
+	replies, err := decode[wire.List[jobReply]](op, reply)
 	if err != nil {
 		return nil, err
 	}
@@ -246,36 +169,27 @@ func (c *Client) decodeJobs(op string, reply any) ([]*Job, error) {
 	return jobs, nil
 }
 
-// decodeInt reads an integer reply.
+// decodeInt reads a reply that is an integer.
 func decodeInt(op string, reply any) (int, error) {
-	switch v := reply.(type) {
-	case int64:
-		return int(v), nil
-	case string:
-		if n, err := strconv.Atoi(v); err == nil {
-			return n, nil
-		}
-	}
-	return 0, unexpected(op, reply)
+	n, err := wire.DecodeInt(reply)
+	return n, replyError(op, err)
 }
 
-// decodeStrings reads an array of strings.
+// decodeStrings reads a reply that is an array of strings.
 func decodeStrings(op string, reply any) ([]string, error) {
-	items, ok := reply.([]any)
-	if !ok {
-		return nil, unexpected(op, reply)
-	}
-	out := make([]string, len(items))
-	for i, item := range items {
-		if out[i], ok = item.(string); !ok {
-			return nil, unexpected(op, reply)
-		}
-	}
-	return out, nil
+	texts, err := wire.DecodeStrings(reply)
+	return texts, replyError(op, err)
 }
 
-func unexpected(op string, reply any) error {
-	return &Error{Op: op, Code: CodeServer, Message: fmt.Sprintf("unexpected reply: %.100v", reply)}
+// unexpected returns the error for a reply of the wrong type.
+func unexpected(op string, reply any) error { return replyError(op, wire.Unexpected(reply)) }
+
+// replyError returns the error for a reply that can't be read: it is the server's.
+func replyError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Code: CodeServer, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
 // validText makes any text fit for JSON, such as a panic's message with raw bytes.

@@ -88,14 +88,3 @@ func TestRepliesThatCanNotBeReadAreTheServersError(t *testing.T) {
 		requireCode(t, qless.ErrServer, err)
 	}
 }
-
-func TestDurationsAndTimesAsTheScriptsReadThem(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Nanosecond: "0.000000001",
-		100 * time.Second: "100", time.Hour + 10*time.Microsecond: "3600.00001",
-	} {
-		require.Equal(t, want, qless.FormatSeconds(d))
-	}
-	require.Equal(t, "1704196800.000000", qless.FormatTime(noon))
-	require.Equal(t, "1704196800.000001", qless.FormatTime(noon.Add(1999)))
-}

@@ -3,11 +3,12 @@ package qless
 import (
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Code says what kind of error an [Error] is, for programs that turn errors into
@@ -184,32 +185,10 @@ func wrap(op, jid string, err error) error {
 	m := scriptError.FindStringSubmatch(err.Error())
 	if m == nil {
 		code := CodeServer
-		if neverRan(err) {
+		if redisx.NeverRan(err) {
 			code = CodeUnavailable
 		}
 		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
 	}
 	return &Error{Op: op, Code: codeOf(m[1]), JID: jid, Message: m[1], Err: err}
-}
-
-// neverRan reports whether the command surely did not run, for want of a connection or of a
-// server that takes commands, so that it may be sent again without running twice.
-func neverRan(err error) bool {
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return true
-	}
-	if _, moved := redis.IsMovedError(err); moved {
-		return true
-	}
-	if _, ask := redis.IsAskError(err); ask {
-		return true
-	}
-	return redis.IsLoadingError(err) || isReadOnly(err) || redis.IsMasterDownError(err) ||
-		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
-}
-
-// isReadOnly reports whether the server is a replica. Redis 6 says so inside of a script's error.
-func isReadOnly(err error) bool {
-	return redis.IsReadOnlyError(err) || strings.Contains(err.Error(), ": -READONLY ")
 }

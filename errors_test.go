@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // reply is an error as a server sends it.
@@ -95,7 +96,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		require.ErrorAs(t, err, &own)
 		require.Equal(t, want.code, own.Code, text)
 		require.Equal(t, text, own.Message)
-		require.Equal(t, want.neverRan, qless.NeverRan(reply(text)), text)
+		require.Equal(t, want.neverRan, redisx.NeverRan(reply(text)), text)
 	}
 }
 
@@ -109,7 +110,7 @@ func TestErrorsOfTheNetworkAndTheContext(t *testing.T) {
 		err := qless.Wrap("pop", "j", fmt.Errorf("wrapped: %w", beneath))
 		requireCode(t, qless.ErrUnavailable, err)
 		require.ErrorIs(t, err, beneath)
-		require.Equal(t, beneath == dial, qless.NeverRan(err), beneath)
+		require.Equal(t, beneath == dial, redisx.NeverRan(err), beneath)
 	}
 }
 

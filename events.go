@@ -3,13 +3,10 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An EventKind says what happened.
@@ -60,21 +57,10 @@ type Event struct {
 // eventSubscribed tells a worker that it listens for the jobs of other clients from now on.
 const eventSubscribed EventKind = "subscribed"
 
-// eventsBuffer is how many events wait for a slow reader before the connection does.
-const eventsBuffer = 256
-
-// keepAlive is how long a silent connection is trusted before it is asked for a sign of
-// life.
-const keepAlive = 15 * time.Second
-
 // Events is a subscription to what happens in a namespace. It restores its connection by
 // itself, and then says so by an [EventGap].
 type Events struct {
-	client *Client
-	events chan Event
-	pubsub *redis.PubSub
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	subscription *redisx.Subscription[Event]
 }
 
 // Events subscribes to what happens to every job, and to the tracked ones. What happens
@@ -94,117 +80,62 @@ func (c *Client) eventChannels() []string {
 	}
 	channels := make([]string, len(kinds))
 	for i, kind := range kinds {
-		channels[i] = c.runner.prefix + string(kind)
+		channels[i] = c.prefix + string(kind)
 	}
 	return channels
 }
 
 func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	e := &Events{
-		client: c,
-		events: make(chan Event, eventsBuffer),
-		pubsub: c.rdb.Subscribe(ctx, channels...),
-		cancel: cancel,
+	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
+		Backoff: redisx.WhileAway,
+		Broken: func(err error) {
+			c.logger.Warn("qless: the subscription to events broke", "error", err)
+		},
+		Channels: channels,
+		Decode:   c.decodeNotice,
+	})
+	if err != nil {
+		return nil, wrap("subscribe", "", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() }) // Receive waits without end
-	defer stop()
-	for range channels {
-		if _, err := e.pubsub.Receive(ctx); err != nil {
-			cancel()
-			_ = e.pubsub.Close()
-			return nil, wrap("subscribe", "", err)
-		}
-	}
-	e.done.Go(func() { e.receive(ctx) })
-	return e, nil
+	return &Events{subscription}, nil
 }
 
 // C returns the channel of the events. It is closed when the subscription ends.
-func (e *Events) C() <-chan Event { return e.events }
+func (e *Events) C() <-chan Event { return e.subscription.C() }
 
 // Close ends the subscription and waits until it has ended. It may be called twice.
-func (e *Events) Close() error {
-	e.cancel()
-	err := e.pubsub.Close()
-	e.done.Wait()
-	if errors.Is(err, redis.ErrClosed) {
-		return nil
+func (e *Events) Close() error { return wrap("subscribe", "", e.subscription.Close()) }
+
+// decodeNotice returns the event that readers get for a notice, and false for none.
+func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
+	switch {
+	case notice.Kind == redisx.Published:
+		return c.decodeEvent(notice.Channel, notice.Payload), true
+	case notice.Kind == redisx.Gap:
+		return Event{Kind: EventGap}, true
+	case notice.Channel == c.prefix+channelListen:
+		return Event{Kind: eventSubscribed}, true
 	}
-	return wrap("subscribe", "", err)
-}
-
-// receive passes on what the server says, until the context ends.
-func (e *Events) receive(ctx context.Context) {
-	defer close(e.events)
-	defer func() { _ = e.pubsub.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() })
-	defer stop()
-
-	lost, asked, failures := false, false, 0
-	for ctx.Err() == nil {
-		message, err := e.pubsub.ReceiveTimeout(ctx, keepAlive)
-		if err != nil {
-			if ctx.Err() != nil {
-				return
-			}
-			if isTimeout(err) && !asked {
-				asked = e.pubsub.Ping(ctx) == nil
-				continue
-			}
-			if !lost {
-				e.client.logger.Warn("qless: the subscription to events broke", "error", err)
-			}
-			lost, asked, failures = true, false, failures+1
-			if !pause(ctx, failures) {
-				return
-			}
-			continue
-		}
-		asked, failures = false, 0
-		switch m := message.(type) {
-		case *redis.Subscription:
-			if lost {
-				lost = false
-				e.send(ctx, Event{Kind: EventGap})
-			} else if m.Kind == "subscribe" && m.Channel == e.client.runner.prefix+channelListen {
-				e.send(ctx, Event{Kind: eventSubscribed})
-			}
-		case *redis.Message:
-			e.send(ctx, e.client.decodeEvent(m.Channel, m.Payload))
-		}
-	}
-}
-
-func (e *Events) send(ctx context.Context, event Event) {
-	select {
-	case e.events <- event:
-	case <-ctx.Done():
-	}
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
+	return Event{}, false
 }
 
 // decodeEvent reads what was published. A message of a tracked job is its jid; one of the
 // log, or of a worker, is JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
-	channel = strings.TrimPrefix(channel, c.runner.prefix)
+	channel = strings.TrimPrefix(channel, c.prefix)
 	if channel != channelLog && !strings.HasPrefix(channel, "w:") {
 		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
 	}
 	var told struct {
-		Event   text `json:"event"`
-		JID     text `json:"jid"`
-		Queue   text `json:"queue"`
-		To      text `json:"to"`
-		Worker  text `json:"worker"`
-		Group   text `json:"group"`
-		Message text `json:"message"`
-		Option  text `json:"option"`
-		Value   text `json:"value"`
+		Event   wire.Text `json:"event"`
+		JID     wire.Text `json:"jid"`
+		Queue   wire.Text `json:"queue"`
+		To      wire.Text `json:"to"`
+		Worker  wire.Text `json:"worker"`
+		Group   wire.Text `json:"group"`
+		Message wire.Text `json:"message"`
+		Option  wire.Text `json:"option"`
+		Value   wire.Text `json:"value"`
 	}
 	if err := json.Unmarshal([]byte(payload), &told); err != nil {
 		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)

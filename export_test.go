@@ -1,15 +1,17 @@
 package qless
 
-import "context"
+import (
+	"context"
+
+	"github.com/qless/qless-go/internal/script"
+	"github.com/qless/qless-go/internal/wire"
+)
 
 // What the tests, which are outside of the package, need from its inside.
 
 var (
-	EncodeData    = encodeData
-	FormatSeconds = formatSeconds
-	FormatTime    = formatTime
-	NeverRan      = neverRan
-	Wrap          = wrap
+	EncodeData = encodeData
+	Wrap       = wrap
 )
 
 // Run runs a script with any arguments.
@@ -18,20 +20,16 @@ func (c *Client) Run(ctx context.Context, op, jid string, args ...any) (any, err
 }
 
 // Pipeline returns an empty pipeline of scripts.
-func (c *Client) Pipeline() *pipeline { return &pipeline{runner: &c.runner} }
-
-func (p *pipeline) Add(name string, args ...any) { p.add(name, args...) }
-
-func (p *pipeline) Exec(ctx context.Context) ([]any, []error) { return p.exec(ctx) }
+func (c *Client) Pipeline() *script.Pipeline { return c.runner.Pipeline() }
 
 // ScriptSHA returns the digest by which a server knows a command.
-func ScriptSHA(command string) string { return scriptOf(command).sha }
+func ScriptSHA(command string) string { return commands.Command(command).SHA() }
 
 // ScriptText returns the flattened script of a command.
-func ScriptText(command string) string { return scriptOf(command).text }
+func ScriptText(command string) string { return commands.Command(command).Text() }
 
 // Repeatable reports whether a command is sent again when its connection broke.
-func Repeatable(command string) bool { return repeatable[command] }
+func Repeatable(command string) bool { return commands.Command(command).Repeatable() }
 
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
@@ -45,12 +43,12 @@ func DecodeReplies(reply any) []any {
 	stats, statsErr := decode[statsReply]("test", reply)
 	queue, queueErr := decode[queueReply]("test", reply)
 	recurring, recurringErr := decode[recurringReply]("test", reply)
-	tags, tagsErr := decode[list[text]]("test", reply)
-	counts, countsErr := decode[map[string]number]("test", reply)
+	tags, tagsErr := decode[wire.List[wire.Text]]("test", reply)
+	counts, countsErr := decode[map[string]wire.Number]("test", reply)
 	number, numberErr := decodeInt("test", reply)
 	names, namesErr := decodeStrings("test", reply)
 	return []any{
 		stats.Wait.summary(), stats.Run.summary(), statsErr, queue.counts(), queueErr, recurring.job(nil), recurringErr,
-		stringsOf(tags), tagsErr, counts, countsErr, number, numberErr, names, namesErr,
+		wire.Strings(tags), tagsErr, counts, countsErr, number, numberErr, names, namesErr,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // replies are seeds: what scripts reply, and what they never should.
@@ -86,7 +87,7 @@ func seconds(at time.Time) json.RawMessage {
 	if at.IsZero() {
 		return raw("0")
 	}
-	return raw(qless.FormatTime(at))
+	return raw(wire.FormatTime(at))
 }
 
 func FuzzDecodeOtherReplies(f *testing.F) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // health is what a worker knows of itself. The worker's mutex guards it.
@@ -125,7 +125,7 @@ func refusedWork(err error) *Error {
 	if errors.Is(err, ErrUnavailable) {
 		code = CodeUnavailable
 	}
-	return &Error{Op: "work", Code: code, Message: "the server refuses: " + answerOf(err), Err: err}
+	return &Error{Op: "work", Code: code, Message: "the server refuses: " + redisx.Answer(err), Err: err}
 }
 
 // hints says what to do about what a server refuses, by the first word of what it says.
@@ -149,22 +149,10 @@ var hints = map[string]string{
 // error.
 var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
 
-// answerOf returns what the server said in an error; empty when it said nothing.
-func answerOf(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	return reply.Error()
-}
-
-// isAnswer reports whether an error is what the server said.
-func isAnswer(err error) bool { return answerOf(err) != "" }
-
 // refusalOf returns the kind of a server's refusal, as hints lists them: empty when the server
 // said nothing.
 func refusalOf(err error) string {
-	answer := answerOf(err)
+	answer := redisx.Answer(err)
 	switch {
 	case strings.Contains(answer, "ACL failure in script"),
 		strings.Contains(answer, "The user executing the script can't"):
@@ -184,12 +172,12 @@ func refusalOf(err error) string {
 // asked.
 func isGeneral(err error) bool {
 	_, known := hints[refusalOf(err)]
-	return known || isAnswer(err) && neverRan(err)
+	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)
 }
 
 // withHint returns what to log of an error, with what the server said and what to do about it.
 func withHint(err error, args ...any) []any {
-	if answer := answerOf(err); answer != "" {
+	if answer := redisx.Answer(err); answer != "" {
 		args = append(args, "answer", answer)
 	} else {
 		args = append(args, "error", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -108,7 +107,7 @@ func (e *env) client(rdb *redis.Client, options ...qless.Option) *qless.Client {
 	client, err := qless.New(rdb, append([]qless.Option{
 		qless.WithWorkerName("w1"),
 		qless.WithClock(e.clock.Now),
-		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+		qless.WithLogger(slog.New(slog.DiscardHandler)),
 	}, options...)...)
 	require.NoError(e.t, err)
 	return client
@@ -268,7 +267,7 @@ func offline(t testing.TB) *qless.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
-	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
 	return client
 }

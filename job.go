@@ -1,12 +1,15 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A State says where a job is in its life.
@@ -256,7 +259,7 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 	}
 	group, message := "", ""
 	if o.group != "" || o.message != "" {
-		group, message = orDefault(o.group, "failed-retries-"+j.Queue), validText(o.message)
+		group, message = cmp.Or(o.group, "failed-retries-"+j.Queue), validText(o.message)
 		if err := checkName("retry", "group", group); err != nil {
 			return err
 		}
@@ -358,11 +361,11 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	if err != nil {
 		return err
 	}
-	left, err := decode[list[text]]("tag", reply)
+	left, err := decode[wire.List[wire.Text]]("tag", reply)
 	if err != nil {
 		return err
 	}
-	j.Tags = stringsOf(left)
+	j.Tags = wire.Strings(left)
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Page is a part of a longer list.
@@ -121,13 +123,13 @@ func (c *Client) Tracked(ctx context.Context) (TrackedJobs, error) {
 		return TrackedJobs{}, err
 	}
 	told, err := decode[struct {
-		Jobs    list[jobReply] `json:"jobs"`
-		Expired list[text]     `json:"expired"`
+		Jobs    wire.List[jobReply]  `json:"jobs"`
+		Expired wire.List[wire.Text] `json:"expired"`
 	}]("track", reply)
 	if err != nil {
 		return TrackedJobs{}, err
 	}
-	tracked := TrackedJobs{Expired: stringsOf(told.Expired)}
+	tracked := TrackedJobs{Expired: wire.Strings(told.Expired)}
 	for i := range told.Jobs {
 		tracked.Jobs = append(tracked.Jobs, told.Jobs[i].job(c))
 	}
@@ -154,8 +156,8 @@ func (c *Client) Tags(ctx context.Context, page Page) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	tags, err := decode[list[text]]("tag", reply)
-	return stringsOf(tags), err
+	tags, err := decode[wire.List[wire.Text]]("tag", reply)
+	return wire.Strings(tags), err
 }
 
 // Failed returns how many failed jobs each failure group has. It is the qless command
@@ -168,13 +170,13 @@ func (c *Client) Failed(ctx context.Context) (map[string]int, error) {
 	if raw, ok := reply.(string); ok && strings.HasPrefix(raw, "[") {
 		return map[string]int{}, nil // an empty object, as Lua sees it
 	}
-	counts, err := decode[map[string]number]("failed", reply)
+	counts, err := decode[map[string]wire.Number]("failed", reply)
 	if err != nil {
 		return nil, err
 	}
 	groups := make(map[string]int, len(counts))
 	for group, count := range counts {
-		groups[group] = count.int()
+		groups[group] = count.Int()
 	}
 	return groups, nil
 }
@@ -199,8 +201,8 @@ func (c *Client) pageOfJIDs(ctx context.Context, op string, page Page, first ...
 		return JIDs{}, err
 	}
 	told, err := decode[struct {
-		Total number     `json:"total"`
-		Jobs  list[text] `json:"jobs"`
+		Total wire.Number          `json:"total"`
+		Jobs  wire.List[wire.Text] `json:"jobs"`
 	}](op, reply)
-	return JIDs{Total: told.Total.int(), JIDs: stringsOf(told.Jobs)}, err
+	return JIDs{Total: told.Total.Int(), JIDs: wire.Strings(told.Jobs)}, err
 }

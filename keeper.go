@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // renewBatch bounds how many locks one script renews.
@@ -34,7 +37,7 @@ func (w *Worker) keepLocks(ctx context.Context) {
 				}
 			} else {
 				failures++
-				next = awayBackoff(nil, failures, nil)
+				next = redisx.WhileAway.After(failures)
 			}
 		}
 		timer.Reset(next)
@@ -118,7 +121,7 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 		if !refused {
 			if w.running[r.jid] == r {
 				r.doubt = nil
-				r.locked(asked, numberOf(answers[i]).duration())
+				r.locked(asked, wire.AsNumber(answers[i]).Duration())
 				r.expiry.Reset(time.Until(r.until))
 			}
 			continue

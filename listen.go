@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // listener is what a worker hears: that a job is ready for it, that a lock of its is gone,
@@ -47,7 +50,7 @@ func (w *Worker) listen(ctx context.Context) {
 
 	channels := []string{"w:" + w.client.worker, channelWake + w.client.worker, channelQueues}
 	for i := range channels {
-		channels[i] = w.client.runner.prefix + channels[i]
+		channels[i] = w.client.prefix + channels[i]
 	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		events, err := w.client.subscribe(ctx, channels)
@@ -62,7 +65,7 @@ func (w *Worker) listen(ctx context.Context) {
 		if attempt == 1 && ctx.Err() == nil {
 			w.log.Warn("qless: the worker can't listen for events", withHint(err)...)
 		}
-		if !pause(ctx, attempt) {
+		if !redisx.WhileAway.Wait(ctx, attempt) {
 			return
 		}
 	}
@@ -81,7 +84,7 @@ func (w *Worker) subscribeAnew(asked time.Time) {
 	w.listener.mu.Lock()
 	defer w.listener.mu.Unlock()
 	if w.listener.events != nil && w.listener.since.Before(asked) {
-		w.listener.events.cancel()
+		w.listener.events.subscription.Cancel()
 	}
 }
 
@@ -108,7 +111,7 @@ func (w *Worker) hear(ctx context.Context, events *Events) {
 			}
 		case EventPut, EventAdvanced:
 			if !event.wakes {
-				w.wakeFor(orDefault(event.To, event.Queue))
+				w.wakeFor(cmp.Or(event.To, event.Queue))
 			}
 		case channelQueues:
 			w.queueAppeared()
@@ -178,7 +181,7 @@ func (w *Worker) relayWakes(ctx context.Context) {
 			w.log.Warn("qless: no worker could be woken", withHint(err, "queues", queues)...)
 		}
 		w.wakeAll() // again, whatever became of this
-		if !pause(ctx, failures) {
+		if !redisx.WhileAway.Wait(ctx, failures) {
 			return
 		}
 	}
@@ -216,11 +219,11 @@ func (w *Worker) changeRelay(ctx context.Context) {
 	if change == 0 {
 		return
 	}
-	prefix := w.client.runner.prefix
+	prefix := w.client.prefix
 	begin := change > 0
-	act := events.pubsub.Unsubscribe
+	act := events.subscription.Remove
 	if begin {
-		act = events.pubsub.Subscribe
+		act = events.subscription.Add
 	}
 	err := act(ctx, prefix+channelLog, prefix+channelListen)
 	if err != nil && ctx.Err() == nil {

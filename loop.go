@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // loop is the one place from which a worker reserves jobs and tells what became of them:
@@ -18,7 +20,7 @@ func (w *Worker) loop(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
 	defer l.alarm.Stop()
 	for {
-		if !sleep(ctx, time.Until(l.notBefore)) {
+		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
 			return
 		}
 		runtime.Gosched() // handlers that are about to end go along
@@ -126,7 +128,7 @@ func (l *looper) exchange(ctx context.Context, t todo) {
 
 // tellWithout tells outcomes though the queues could not be looked up, unless the server is away.
 func (l *looper) tellWithout(ctx context.Context, outcomes []*outcome, err error) {
-	if isAnswer(err) && len(outcomes) > 0 {
+	if redisx.IsAnswer(err) && len(outcomes) > 0 {
 		_ = l.send(ctx, todo{outcomes: outcomes}, false)
 	} else {
 		l.w.putBack(outcomes)
@@ -145,23 +147,23 @@ func (w *Worker) hasTold() {
 // send sends outcomes, and asks for jobs if need be.
 func (l *looper) send(ctx context.Context, t todo, asks bool) error {
 	w := l.w
-	p := &pipeline{runner: &w.client.runner}
+	p := w.client.runner.Pipeline()
 	// A server that knows reserve knows finish: else a reserve would overtake the outcomes before it,
 	// whose script has to be sent again.
-	p.teach("finish", w.client.worker)
+	p.Preload("finish", w.client.worker)
 	batches := inBatches(t.outcomes)
 	for _, batch := range batches {
 		args := []any{w.client.worker}
 		for _, o := range batch {
 			args = o.appendTo(args)
 		}
-		p.add("finish", args...)
+		p.Add("finish", args...)
 	}
 	if asks {
-		p.add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
+		p.Add("reserve", l.reservation.args(w.client.worker, t.room, w.cfg.PollInterval)...)
 	}
 	sent := time.Now()
-	replies, failures := p.exec(ctx)
+	replies, failures := p.Exec(ctx)
 	done := slices.Contains(failures, nil)
 	var failed error
 	for i, batch := range batches {
@@ -216,10 +218,10 @@ func (l *looper) afterNothing(ctx context.Context, looked bool) {
 func (l *looper) failed(ctx context.Context, err error) {
 	w := l.w
 	l.failures++
-	l.notBefore = time.Now().Add(awayBackoff(nil, l.failures, nil))
+	l.notBefore = time.Now().Add(redisx.WhileAway.After(l.failures))
 	w.mu.Lock()
 	w.health.refused = nil
-	if isAnswer(err) {
+	if redisx.IsAnswer(err) {
 		w.health.refused = err
 	}
 	w.mu.Unlock()
@@ -231,7 +233,7 @@ func (l *looper) failed(ctx context.Context, err error) {
 		l.reported = map[string]bool{}
 	}
 	l.reported[word] = true
-	if isAnswer(err) {
+	if redisx.IsAnswer(err) {
 		w.log.Warn("qless: the server refuses", withHint(err)...)
 	} else {
 		w.log.Warn("qless: the server does not answer", "error", err)

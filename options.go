@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // Options of single calls. An option's type says which calls take it: [Delay] goes with
@@ -205,7 +207,7 @@ func (c *callOptions) delayText() string {
 	if c.delay == nil {
 		return "0"
 	}
-	return formatSeconds(*c.delay)
+	return wire.FormatSeconds(*c.delay)
 }
 
 // appendJob appends the pairs of arguments that put and recur share.

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Backoff says how long a job waits before it is retried. Attempt is 1 after the first
@@ -199,12 +202,12 @@ func (w *Worker) outcomeOf(r *run, err error) *outcome {
 	case actionComplete:
 		o.args = d.completeArgs()
 	case actionFail:
-		o.args = []string{validText(orDefault(d.group, r.klass)), message}
+		o.args = []string{validText(cmp.Or(d.group, r.klass)), message}
 	case actionRetry:
-		group := orDefault(w.cfg.FailGroup(r.job, d.err), r.klass)
-		o.args = []string{formatSeconds(max(d.delay, 0)), validText(group), message}
+		group := cmp.Or(w.cfg.FailGroup(r.job, d.err), r.klass)
+		o.args = []string{wire.FormatSeconds(max(d.delay, 0)), validText(group), message}
 	case actionRelease:
-		o.args = []string{formatSeconds(d.delay)}
+		o.args = []string{wire.FormatSeconds(d.delay)}
 	}
 	return o
 }
@@ -235,13 +238,6 @@ type panicError struct {
 }
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
 
 // quoted matches what is in quotes of any kind, or follows a quote that is never closed. An
 // apostrophe within a word is no quote.

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/script"
 )
 
 // DefaultNamespace is the prefix of the keys that clients of all languages share.
@@ -25,12 +27,14 @@ const DefaultNamespace = "ql:"
 type Client struct {
 	rdb    redis.UniversalClient
 	owned  bool // the pool was made by Dial
-	runner runner
+	prefix string
+	clock  func() time.Time // nil for the server's
+	runner *script.Runner
 	worker string
 	logger *slog.Logger
 
-	batcher  *putBatcher // nil when each put goes by itself
-	replicas *replicas   // nil when puts don't wait for any
+	batcher  *putBatcher      // nil when each put goes by itself
+	replicas *script.Replicas // nil when puts don't wait for any
 }
 
 // An Option changes a client that is being made.
@@ -40,13 +44,13 @@ type Option func(*Client)
 // clients of other languages use. On a Redis Cluster all keys of a namespace must be in one
 // slot, so it needs a hash tag: "{tenant}:ql:".
 func WithNamespace(prefix string) Option {
-	return func(c *Client) { c.runner.prefix = prefix }
+	return func(c *Client) { c.prefix = prefix }
 }
 
 // WithClock sets where the time comes from. Defaults to the server's own clock, so that
 // the clocks of the machines need not agree.
 func WithClock(clock func() time.Time) Option {
-	return func(c *Client) { c.runner.clock = clock }
+	return func(c *Client) { c.clock = clock }
 }
 
 // WithLogger sets where the client reports what it can't return as an error, such as lost
@@ -71,7 +75,7 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		rdb:    rdb,
-		runner: runner{rdb: rdb, prefix: DefaultNamespace},
+		prefix: DefaultNamespace,
 		worker: newWorkerName(),
 	}
 	for _, option := range options {
@@ -80,7 +84,7 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.Default()
 	}
-	if err := checkName("new", "namespace", c.runner.prefix); err != nil {
+	if err := checkName("new", "namespace", c.prefix); err != nil {
 		return nil, err
 	}
 	if err := checkName("new", "worker name", c.worker); err != nil {
@@ -91,20 +95,20 @@ func New(rdb redis.UniversalClient, options ...Option) (*Client, error) {
 			"make a client of each server, and spread jobs over them with Shard")
 	}
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		if !hasHashTag(c.runner.prefix) {
+		if !hasHashTag(c.prefix) {
 			return nil, invalid("new", "", "namespace %q has no hash tag, as in \"{tenant}:ql:\": "+
-				"its keys would be spread over the cluster", c.runner.prefix)
+				"its keys would be spread over the cluster", c.prefix)
 		}
 		if cluster.Options().ReadOnly {
 			return nil, invalid("new", "", "the cluster client reads from replicas, where no worker can be woken")
 		}
-		c.runner.guard = c.runner.prefix + guardKey
 	}
 	if c.replicas != nil {
-		if err := c.replicas.check(rdb); err != nil {
+		if err := checkReplicas(rdb, c.replicas); err != nil {
 			return nil, err
 		}
 	}
+	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
 	return c, nil
 }
 
@@ -141,7 +145,7 @@ func (c *Client) Close() error {
 }
 
 // Namespace returns the prefix of the client's keys.
-func (c *Client) Namespace() string { return c.runner.prefix }
+func (c *Client) Namespace() string { return c.prefix }
 
 // WorkerName returns the name under which the client pops and works jobs.
 func (c *Client) WorkerName() string { return c.worker }
@@ -149,6 +153,13 @@ func (c *Client) WorkerName() string { return c.worker }
 // Queue returns a queue. It need not exist: a queue comes into being with its first job.
 func (c *Client) Queue(name string) *Queue {
 	return &Queue{client: c, name: name}
+}
+
+// as returns a client of the same namespace that pops and works jobs under another name.
+func (c *Client) as(worker string) *Client {
+	other := *c
+	other.worker = worker
+	return &other
 }
 
 // Config returns the settings of the namespace, which all its clients share.
@@ -159,7 +170,7 @@ func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, err
 	if c.replicas != nil && putting[op] {
 		return c.runReplicated(ctx, op, jid, args...)
 	}
-	reply, err := c.runner.run(ctx, op, args...)
+	reply, err := c.runner.Run(ctx, op, args...)
 	return reply, wrap(op, jid, err)
 }
 

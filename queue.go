@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Queue is a named queue of jobs. It is only a name: making one costs nothing, and it is
@@ -111,7 +113,7 @@ func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	replies, err := decode[list[queueReply]]("queues", reply)
+	replies, err := decode[wire.List[queueReply]]("queues", reply)
 	if err != nil {
 		return nil, err
 	}
@@ -123,25 +125,25 @@ func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 }
 
 type queueReply struct {
-	Name      text   `json:"name"`
-	Waiting   number `json:"waiting"`
-	Running   number `json:"running"`
-	Stalled   number `json:"stalled"`
-	Scheduled number `json:"scheduled"`
-	Depends   number `json:"depends"`
-	Recurring number `json:"recurring"`
-	Paused    bool   `json:"paused"`
+	Name      wire.Text   `json:"name"`
+	Waiting   wire.Number `json:"waiting"`
+	Running   wire.Number `json:"running"`
+	Stalled   wire.Number `json:"stalled"`
+	Scheduled wire.Number `json:"scheduled"`
+	Depends   wire.Number `json:"depends"`
+	Recurring wire.Number `json:"recurring"`
+	Paused    bool        `json:"paused"`
 }
 
 func (r queueReply) counts() QueueCounts {
 	return QueueCounts{
 		Name:      string(r.Name),
-		Waiting:   r.Waiting.int(),
-		Running:   r.Running.int(),
-		Stalled:   r.Stalled.int(),
-		Scheduled: r.Scheduled.int(),
-		Depends:   r.Depends.int(),
-		Recurring: r.Recurring.int(),
+		Waiting:   r.Waiting.Int(),
+		Running:   r.Running.Int(),
+		Stalled:   r.Stalled.Int(),
+		Scheduled: r.Scheduled.Int(),
+		Depends:   r.Depends.Int(),
+		Recurring: r.Recurring.Int(),
 		Paused:    r.Paused,
 	}
 }
@@ -248,7 +250,7 @@ func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Du
 	if err != nil {
 		return "", err
 	}
-	args := o.appendJob([]any{q.name, o.jid, klass, raw, "interval", formatSeconds(every), formatSeconds(o.offset)})
+	args := o.appendJob([]any{q.name, o.jid, klass, raw, "interval", wire.FormatSeconds(every), wire.FormatSeconds(o.offset)})
 	if o.backlog != nil {
 		args = append(args, "backlog", strconv.Itoa(*o.backlog))
 	}

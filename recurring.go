@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A RecurringJob puts a job into its queue again and again. Its methods change it on the
@@ -47,30 +49,30 @@ func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, e
 }
 
 type recurringReply struct {
-	Backlog  number     `json:"backlog"`
-	Count    number     `json:"count"`
-	Data     text       `json:"data"`
-	Interval number     `json:"interval"`
-	JID      text       `json:"jid"`
-	Klass    text       `json:"klass"`
-	Priority number     `json:"priority"`
-	Queue    text       `json:"queue"`
-	Retries  number     `json:"retries"`
-	Tags     list[text] `json:"tags"`
+	Backlog  wire.Number          `json:"backlog"`
+	Count    wire.Number          `json:"count"`
+	Data     wire.Text            `json:"data"`
+	Interval wire.Number          `json:"interval"`
+	JID      wire.Text            `json:"jid"`
+	Klass    wire.Text            `json:"klass"`
+	Priority wire.Number          `json:"priority"`
+	Queue    wire.Text            `json:"queue"`
+	Retries  wire.Number          `json:"retries"`
+	Tags     wire.List[wire.Text] `json:"tags"`
 }
 
 func (r *recurringReply) job(c *Client) *RecurringJob {
 	return &RecurringJob{
-		Backlog:  r.Backlog.int(),
-		Count:    r.Count.int(),
+		Backlog:  r.Backlog.Int(),
+		Count:    r.Count.Int(),
 		Data:     json.RawMessage(r.Data),
-		Interval: r.Interval.duration(),
+		Interval: r.Interval.Duration(),
 		JID:      string(r.JID),
 		Klass:    string(r.Klass),
-		Priority: r.Priority.int(),
+		Priority: r.Priority.Int(),
 		Queue:    string(r.Queue),
-		Retries:  r.Retries.int(),
-		Tags:     stringsOf(r.Tags),
+		Retries:  r.Retries.Int(),
+		Tags:     wire.Strings(r.Tags),
 		client:   c,
 	}
 }
@@ -87,7 +89,7 @@ func (r *RecurringJob) SetInterval(ctx context.Context, every time.Duration) err
 	if every <= 0 {
 		return invalid("recur.update", r.JID, "the interval %v is not positive", every)
 	}
-	err := r.update(ctx, "interval", formatSeconds(every))
+	err := r.update(ctx, "interval", wire.FormatSeconds(every))
 	if err == nil {
 		r.Interval = every
 	}
@@ -190,9 +192,9 @@ func (r *RecurringJob) changeTags(ctx context.Context, op string, tags []string)
 	if err != nil {
 		return err
 	}
-	left, err := decode[list[text]](op, reply)
+	left, err := decode[wire.List[wire.Text]](op, reply)
 	if err == nil {
-		r.Tags = stringsOf(left)
+		r.Tags = wire.Strings(left)
 	}
 	return err
 }

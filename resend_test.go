@@ -10,6 +10,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // proxied returns an env, and a client of it whose connection goes through a proxy.
@@ -175,7 +176,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	defer rdb.Close()
 	_, err := e.client(rdb).Queue("q").Pop(t.Context(), 1)
 	requireCode(t, qless.ErrUnavailable, err)
-	require.True(t, qless.NeverRan(err))
+	require.True(t, redisx.NeverRan(err))
 	e.server.Restart()
 	_, err = e.client(rdb).Job(t.Context(), jid)
 	requireCode(t, qless.ErrNotFound, err)

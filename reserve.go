@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // An Order says in which order a worker asks its queues.
@@ -148,7 +150,7 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	}
 	return anys([]any{
-		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor), formatSeconds(poll), r.claim,
+		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor), wire.FormatSeconds(poll), r.claim,
 	}, queues...)
 }
 
@@ -181,8 +183,8 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	if out.listeners, err = decodeInt("reserve", items[3]); err != nil {
 		return reserved{}, err
 	}
-	out.wait = numberOf(items[1]).duration()
-	out.claim = stringOf(items[2])
+	out.wait = wire.AsNumber(items[1]).Duration()
+	out.claim = wire.AsString(items[2])
 	for _, item := range items[4:] {
 		fields, ok := item.([]any)
 		if !ok || len(fields) != 12 {
@@ -196,28 +198,28 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 // decodeReservedJob reads the fields of a job in the order in which the script lists them.
 func (c *Client) decodeReservedJob(fields []any) reservedJob {
 	job := &Job{
-		JID:         stringOf(fields[0]),
-		Klass:       stringOf(fields[1]),
-		Queue:       stringOf(fields[2]),
-		Priority:    numberOf(fields[3]).int(),
-		Retries:     numberOf(fields[4]).int(),
-		Remaining:   numberOf(fields[5]).int(),
-		Data:        json.RawMessage(stringOf(fields[6])),
-		SpawnedFrom: stringOf(fields[9]),
+		JID:         wire.AsString(fields[0]),
+		Klass:       wire.AsString(fields[1]),
+		Queue:       wire.AsString(fields[2]),
+		Priority:    wire.AsNumber(fields[3]).Int(),
+		Retries:     wire.AsNumber(fields[4]).Int(),
+		Remaining:   wire.AsNumber(fields[5]).Int(),
+		Data:        json.RawMessage(wire.AsString(fields[6])),
+		SpawnedFrom: wire.AsString(fields[9]),
 		State:       StateRunning,
 		Worker:      c.worker,
 		client:      c,
-		since:       stringOf(fields[11]),
+		since:       wire.AsString(fields[11]),
 	}
-	var tags list[text]
-	if raw := stringOf(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
-		job.Tags = stringsOf(tags)
+	var tags wire.List[wire.Text]
+	if raw := wire.AsString(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
+		job.Tags = wire.Strings(tags)
 	}
 	var failure failureReply
-	if raw := stringOf(fields[8]); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+	if raw := wire.AsString(fields[8]); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
 	}
-	heartbeat := numberOf(fields[10]).duration()
+	heartbeat := wire.AsNumber(fields[10]).Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
@@ -239,24 +241,13 @@ func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, er
 	return all, nil
 }
 
-func stringOf(v any) string {
-	s, _ := v.(string)
-	return s
-}
-
-func numberOf(v any) number {
-	var n number
-	_ = n.UnmarshalJSON([]byte(stringOf(v))) // what is no number is 0
-	return n
-}
-
 // knownQueues returns the names of the known queues, in the order in which they were first
 // seen. Those that are not on the list of all clients come last.
 func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
-	listed, err := c.rdb.ZRange(ctx, c.runner.prefix+"queues", 0, -1).Result()
+	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()
 	if err != nil {
 		return nil, wrap("queues", "", err)
 	}
-	unlisted, err := c.rdb.ZRange(ctx, c.runner.prefix+"x:queues", 0, -1).Result()
+	unlisted, err := c.rdb.ZRange(ctx, c.prefix+"x:queues", 0, -1).Result()
 	return append(listed, unlisted...), wrap("queues", "", err)
 }

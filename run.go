@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // run is one job at work in this process.
@@ -101,7 +104,7 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 func (r *run) handBack(delay time.Duration) *outcome {
 	return &outcome{
 		action: actionRelease, jid: r.jid, queue: r.queue, since: r.since,
-		args: []string{formatSeconds(delay)},
+		args: []string{wire.FormatSeconds(delay)},
 	}
 }
 
@@ -114,7 +117,7 @@ func (w *Worker) work(ctx context.Context, r *run) {
 		w.worked(ctx, r, r.handBack(w.cfg.UnknownKlassDelay))
 		return
 	}
-	err := errGoexit
+	err := redisx.ErrGoexit
 	defer func() {
 		var o *outcome
 		if !r.hold.ended.Load() {
@@ -124,8 +127,6 @@ func (w *Worker) work(ctx context.Context, r *run) {
 	}()
 	err = w.call(ctx, r)
 }
-
-var errGoexit = errors.New("the handler ended its goroutine")
 
 // worked notes the outcome of a job; nil when its handler has ended it.
 func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/netresearch/go-cron"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // Missed says what becomes of the times at which no process ran that follows a schedule.
@@ -140,7 +143,7 @@ const lateness = 10 * time.Second
 var errNotYet = errors.New("not due yet")
 
 // notYetBackoff says how long to wait before such a job is tried again.
-var notYetBackoff = ExponentialBackoff(10*time.Millisecond, time.Second)
+var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 
 // lookInterval bounds how long a worker trusts its own count of the server's time.
 const lookInterval = time.Minute
@@ -157,10 +160,10 @@ func (w *Worker) follow(ctx context.Context, s *Schedule) {
 			failures = 0
 		case errors.Is(err, errNotYet):
 			failures++
-			wait = notYetBackoff(nil, failures, nil)
+			wait = notYetBackoff.After(failures)
 		default:
 			failures++
-			wait = awayBackoff(nil, failures, nil)
+			wait = redisx.WhileAway.After(failures)
 			if failures == 1 && ctx.Err() == nil {
 				w.log.Error("qless: a schedule can't be followed", "schedule", s.id, "error", err)
 			}
@@ -233,7 +236,7 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 		return last, now, err
 	}
 	if len(times) == 2 {
-		last, now = numberOf(times[0]).time(), numberOf(times[1]).time()
+		last, now = wire.AsNumber(times[0]).Time(), wire.AsNumber(times[1]).Time()
 	}
 	if last.IsZero() || now.IsZero() {
 		return last, now, unexpected(op, reply)
@@ -249,7 +252,7 @@ func (c *Client) putScheduled(ctx context.Context, s *Schedule, at time.Time) er
 	if err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.id, formatTime(at)}, p.args(c.worker)...)...)
+	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.id, wire.FormatTime(at)}, p.args(c.worker)...)...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // times reads times such as 2024-01-02T12:00 or 2024-01-02T12:00:30, in UTC.
@@ -335,7 +336,7 @@ func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 func (e *env) putAt(due time.Time) any {
 	e.t.Helper()
 	jid := "s@" + due.UTC().Format(time.RFC3339)
-	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", qless.FormatTime(due), "w1", "jobs", jid, "K", "{}", "0")
+	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", wire.FormatTime(due), "w1", "jobs", jid, "K", "{}", "0")
 	require.NoError(e.t, err)
 	return reply
 }
@@ -356,7 +357,7 @@ func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
 func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
 	poison := func(e *env) {
 		e.missed(0, schedule("* * * * *"))
-		last := qless.FormatTime(e.clock.Now().Add(6 * time.Hour))
+		last := wire.FormatTime(e.clock.Now().Add(6 * time.Hour))
 		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
 	}
 	t.Run("for those who begin to follow it", func(t *testing.T) {

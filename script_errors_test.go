@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A refusal is a command with its arguments after NOW, parted by bars, and the error that it
@@ -256,7 +257,7 @@ func arguments(line string) (command string, args []any) {
 func (e *env) dropIn(line string) error {
 	e.t.Helper()
 	command, args := arguments(line)
-	args = append([]any{command, qless.FormatTime(e.clock.Now())}, args...)
+	args = append([]any{command, wire.FormatTime(e.clock.Now())}, args...)
 	if err := e.rdb.Eval(e.t.Context(), qless.DropIn(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
 		return err
 	}

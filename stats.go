@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // Stats is what happened in a queue on one day (UTC).
@@ -49,35 +51,35 @@ func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	}
 	r, err := decode[statsReply]("stats", reply)
 	return Stats{
-		Failed:   r.Failed.int(),
-		Failures: r.Failures.int(),
-		Retries:  r.Retries.int(),
+		Failed:   r.Failed.Int(),
+		Failures: r.Failures.Int(),
+		Retries:  r.Retries.Int(),
 		Wait:     r.Wait.summary(),
 		Run:      r.Run.summary(),
 	}, err
 }
 
 type statsReply struct {
-	Failed   number       `json:"failed"`
-	Failures number       `json:"failures"`
-	Retries  number       `json:"retries"`
+	Failed   wire.Number  `json:"failed"`
+	Failures wire.Number  `json:"failures"`
+	Retries  wire.Number  `json:"retries"`
 	Wait     summaryReply `json:"wait"`
 	Run      summaryReply `json:"run"`
 }
 
 type summaryReply struct {
-	Count     number       `json:"count"`
-	Mean      number       `json:"mean"`
-	Std       number       `json:"std"`
-	Histogram list[number] `json:"histogram"`
+	Count     wire.Number            `json:"count"`
+	Mean      wire.Number            `json:"mean"`
+	Std       wire.Number            `json:"std"`
+	Histogram wire.List[wire.Number] `json:"histogram"`
 }
 
 func (r summaryReply) summary() Summary {
-	s := Summary{Count: r.Count.int(), Mean: r.Mean.duration(), Std: r.Std.duration()}
+	s := Summary{Count: r.Count.Int(), Mean: r.Mean.Duration(), Std: r.Std.Duration()}
 	for i, count := range r.Histogram {
 		if count > 0 {
 			from, width := bucketAt(i)
-			s.Histogram = append(s.Histogram, Bucket{From: from, To: from + width, Count: count.int()})
+			s.Histogram = append(s.Histogram, Bucket{From: from, To: from + width, Count: count.Int()})
 		}
 	}
 	return s

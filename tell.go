@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // finishBatch bounds how many outcomes one script takes.
@@ -51,7 +53,7 @@ func (w *Worker) told(outcomes []*outcome, reply any, err error, others bool) er
 		o.unknown = true
 	}
 	switch general := isGeneral(err); {
-	case !isAnswer(err) && !errors.Is(err, ErrServer):
+	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
 		w.putBack(outcomes)
 		return err
 	case general && !others:
@@ -132,7 +134,7 @@ func (w *Worker) separate(outcomes []*outcome) {
 const maxRefusals = 5
 
 // refusedBackoff says how long an outcome waits that the server refused.
-var refusedBackoff = ExponentialBackoff(200*time.Millisecond, 10*time.Second)
+var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
 // refused deals with an outcome that the server refuses by itself, as for a key that is damaged.
 // It is tried again for a while, and keeps no other outcome waiting. A general refusal says
@@ -147,7 +149,7 @@ func (w *Worker) refused(o *outcome, err error, general bool) {
 		w.log.Warn("qless: the server refuses an outcome",
 			withHint(err, "jid", o.jid, "outcome", o.action)...)
 	}
-	w.holdBack(o, refusedBackoff(nil, o.refusals, nil))
+	w.holdBack(o, refusedBackoff.After(o.refusals))
 }
 
 // giveUp drops an outcome that the server does not take. Its job's lock ends by itself.

@@ -3,10 +3,11 @@ package qless
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/script"
 )
 
 // WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until so many replicas
@@ -16,25 +17,18 @@ import (
 // It costs each such call another moment of the network, between master and replicas;
 // [Queue.PutMany] waits once for up to 1000 jobs.
 func WithReplicas(count int, timeout time.Duration) Option {
-	return func(c *Client) { c.replicas = &replicas{count: count, timeout: timeout} }
+	return func(c *Client) { c.replicas = &script.Replicas{Count: count, Timeout: timeout} }
 }
 
-// replicas is how many replicas are to have what is put, and for how long that is waited for.
-type replicas struct {
-	count   int
-	timeout time.Duration
-}
-
-// check errors unless the replicas of such a client can be waited for.
-func (r *replicas) check(rdb redis.UniversalClient) error {
-	if r.count < 1 || r.timeout < time.Millisecond {
-		return invalid("new", "", "%d replicas can't be waited for %v: at least 1, for at least 1ms", r.count, r.timeout)
+// checkReplicas errors unless the replicas of such a client can be waited for.
+func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
+	if r.Count < 1 || r.Timeout < time.Millisecond {
+		return invalid("new", "", "%d replicas can't be waited for %v: at least 1, for at least 1ms", r.Count, r.Timeout)
 	}
-	switch rdb.(type) {
-	case *redis.Client, *redis.ClusterClient:
-		return nil
+	if !script.CanWait(rdb) {
+		return invalid("new", "", "replicas can't be waited for with a %T", rdb)
 	}
-	return invalid("new", "", "replicas can't be waited for with a %T", rdb)
+	return nil
 }
 
 // putting has the commands after which replicas are waited for.
@@ -42,62 +36,12 @@ var putting = map[string]bool{"put": true, "put.many": true, "recur": true}
 
 // runReplicated runs a command that puts, and waits until replicas have what it wrote.
 func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
-	var wait *waitCall
-	send := func(ctx context.Context, put redis.Cmder) error {
-		master, err := c.master(ctx)
-		if err != nil {
-			put.SetErr(err)
-			return err
+	reply, err := c.runner.RunReplicated(ctx, *c.replicas, op, args...)
+	var missing *script.ReplicasError
+	if errors.As(err, &missing) {
+		return reply, &Error{
+			Op: op, Code: CodeNotReplicated, JID: jid, Message: "put, but " + missing.Error(), Err: missing.Err,
 		}
-		// WAIT is about what its own connection wrote: a pipeline has one.
-		wait = &waitCall{redis.NewIntCmd(ctx, "wait", c.replicas.count, c.replicas.timeout.Milliseconds())}
-		pipe := master.Pipeline()
-		_ = pipe.Process(ctx, put)
-		_ = pipe.Process(ctx, wait)
-		_, err = pipe.Exec(ctx)
-		if err != nil && put.Err() == nil && wait.Err() == nil {
-			put.SetErr(err) // neither was sent
-		}
-		return put.Err()
 	}
-	reply, err := c.runner.runBy(ctx, send, op, args...)
-	if err != nil {
-		return nil, wrap(op, jid, err)
-	}
-	count, err := wait.Result()
-	switch {
-	case err != nil:
-		return reply, notReplicated(op, jid, "it is not known which replicas have it: "+err.Error(), err)
-	case int(count) < c.replicas.count:
-		return reply, notReplicated(op, jid, fmt.Sprintf("%d of %d replicas have it", count, c.replicas.count), nil)
-	}
-	return reply, nil
+	return reply, wrap(op, jid, err)
 }
-
-func notReplicated(op, jid, message string, err error) error {
-	return &Error{Op: op, Code: CodeNotReplicated, JID: jid, Message: "put, but " + message, Err: err}
-}
-
-// master returns a client of the server that has the namespace, one that outlasts the wait.
-func (c *Client) master(ctx context.Context) (*redis.Client, error) {
-	rdb, ok := c.rdb.(*redis.Client)
-	if cluster, isCluster := c.rdb.(*redis.ClusterClient); isCluster {
-		var err error
-		if rdb, err = cluster.MasterForKey(ctx, c.runner.prefix); err != nil {
-			return nil, err
-		}
-	} else if !ok {
-		return nil, errors.New("no client that can wait")
-	}
-	if timeout := rdb.Options().ReadTimeout; timeout > 0 {
-		rdb = rdb.WithTimeout(timeout + c.replicas.timeout)
-	}
-	return rdb, nil
-}
-
-// waitCall is the command WAIT. On a connection that has written nothing it is met at once, so it
-// is never sent again on another one.
-type waitCall struct{ *redis.IntCmd }
-
-// NoRetry keeps go-redis from sending the command again.
-func (*waitCall) NoRetry() bool { return true }

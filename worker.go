@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -157,14 +158,10 @@ const (
 
 // NewWorker returns a worker of a client's queues. It does nothing until it is started.
 func NewWorker(client *Client, config WorkerConfig) *Worker {
-	own := *client
-	own.worker = config.Name
-	if own.worker == "" {
-		own.worker = newWorkerName()
-	}
+	own := client.as(cmp.Or(config.Name, newWorkerName()))
 	cfg := config.withDefaults(client)
 	return &Worker{
-		client:  &own,
+		client:  own,
 		cfg:     cfg,
 		named:   config.Name != "",
 		log:     cfg.Logger.With("worker", own.worker),

@@ -1,6 +1,10 @@
 package qless
 
-import "context"
+import (
+	"context"
+
+	"github.com/qless/qless-go/internal/wire"
+)
 
 // WorkerCounts is how many jobs a worker holds.
 type WorkerCounts struct {
@@ -23,17 +27,17 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	if err != nil {
 		return nil, err
 	}
-	replies, err := decode[list[struct {
-		Name    text   `json:"name"`
-		Jobs    number `json:"jobs"`
-		Stalled number `json:"stalled"`
+	replies, err := decode[wire.List[struct {
+		Name    wire.Text   `json:"name"`
+		Jobs    wire.Number `json:"jobs"`
+		Stalled wire.Number `json:"stalled"`
 	}]]("workers", reply)
 	if err != nil {
 		return nil, err
 	}
 	workers := make([]WorkerCounts, len(replies))
 	for i, r := range replies {
-		workers[i] = WorkerCounts{Name: string(r.Name), Jobs: r.Jobs.int(), Stalled: r.Stalled.int()}
+		workers[i] = WorkerCounts{Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int()}
 	}
 	return workers, nil
 }
@@ -49,10 +53,10 @@ func (c *Client) Worker(ctx context.Context, name string) (WorkerJobs, error) {
 		return WorkerJobs{}, err
 	}
 	r, err := decode[struct {
-		Jobs    list[text] `json:"jobs"`
-		Stalled list[text] `json:"stalled"`
+		Jobs    wire.List[wire.Text] `json:"jobs"`
+		Stalled wire.List[wire.Text] `json:"stalled"`
 	}]("workers", reply)
-	return WorkerJobs{Jobs: stringsOf(r.Jobs), Stalled: stringsOf(r.Stalled)}, err
+	return WorkerJobs{Jobs: wire.Strings(r.Jobs), Stalled: wire.Strings(r.Stalled)}, err
 }
 
 // Deregister takes workers off the list of known workers. Their locks stay. It is the qless

@@ -15,7 +15,6 @@ package qlesstest
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 
@@ -38,7 +37,7 @@ type Server struct {
 func New(t testing.TB, options ...qless.Option) *Server {
 	t.Helper()
 	s := &Server{clock: newClock()}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	options = append([]qless.Option{qless.WithClock(s.clock.Now), qless.WithLogger(quiet)}, options...)
 	if err := s.start(options); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Client queues jobs and reads what became of them. It may be used from any goroutine.
@@ -53,7 +55,7 @@ func (c *Client) Run(ctx context.Context, fn string, input []byte, options ...Ru
 		return id, wrap("run", fn, id, err)
 	}
 	if r.blocking {
-		return id, c.wait(ctx, fn, id, secondsUp(r.timeout))
+		return id, c.wait(ctx, fn, id, redisx.SecondsUp(r.timeout))
 	}
 	return id, nil
 }

@@ -2,7 +2,6 @@ package gearmonkey_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -57,7 +56,7 @@ func newEnv(t testing.TB) *env {
 func config() gearmonkey.WorkerConfig {
 	return gearmonkey.WorkerConfig{
 		Clock:  func() time.Time { return now },
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Code says what kind of error an [Error] is.
@@ -144,15 +144,8 @@ func wrap(op, fn string, id int64, err error) error {
 		return err
 	}
 	code := CodeUnavailable
-	var reply redis.Error
-	if errors.As(err, &reply) && !isAway(err) {
+	if redisx.IsRefusal(err) {
 		code = CodeServer
 	}
 	return &Error{Op: op, Code: code, Function: fn, ID: id, Message: err.Error(), Err: err}
-}
-
-// isAway reports whether a reply says that the server takes no such commands for now.
-func isAway(err error) bool {
-	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
-		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
 }

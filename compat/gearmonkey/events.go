@@ -2,13 +2,9 @@ package gearmonkey
 
 import (
 	"context"
-	"errors"
-	"net"
 	"strings"
-	"sync"
-	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // An EventKind says what happened.
@@ -32,20 +28,10 @@ type Event struct {
 	ID       int64
 }
 
-// eventsBuffer is how many events wait for a slow reader before the connection does.
-const eventsBuffer = 256
-
-// keepAlive is how long a silent connection is trusted before it is asked for a sign of
-// life.
-const keepAlive = 15 * time.Second
-
 // Events is a subscription to what happens to the jobs of functions. It restores its
 // connection by itself, and then says so by an [EventGap].
 type Events struct {
-	events chan Event
-	pubsub *redis.PubSub
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	subscription *redisx.Subscription[Event]
 }
 
 // Events subscribes to what happens to the jobs of some functions. What happens after the
@@ -63,73 +49,32 @@ func (c *Client) Events(ctx context.Context, functions ...string) (*Events, erro
 		}
 		channels[i] = channelOf(fn)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	e := &Events{events: make(chan Event, eventsBuffer), pubsub: c.rdb.Subscribe(ctx, channels...), cancel: cancel}
-	for range channels {
-		if _, err := e.pubsub.Receive(ctx); err != nil {
-			cancel()
-			_ = e.pubsub.Close()
-			return nil, wrap("subscribe", functions[0], 0, err)
-		}
+	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
+		Backoff:  backoff,
+		Channels: channels,
+		Decode:   decodeNotice,
+	})
+	if err != nil {
+		return nil, wrap("subscribe", functions[0], 0, err)
 	}
-	e.done.Go(func() { e.receive(ctx) })
-	return e, nil
+	return &Events{subscription}, nil
 }
 
 // C returns the channel of the events. It is closed when the subscription ends.
-func (e *Events) C() <-chan Event { return e.events }
+func (e *Events) C() <-chan Event { return e.subscription.C() }
 
 // Close ends the subscription and waits until it has ended. It may be called twice.
-func (e *Events) Close() error {
-	e.cancel()
-	err := e.pubsub.Close()
-	e.done.Wait()
-	if errors.Is(err, redis.ErrClosed) {
-		return nil
-	}
-	return wrap("subscribe", "", 0, err)
-}
+func (e *Events) Close() error { return wrap("subscribe", "", 0, e.subscription.Close()) }
 
-// receive passes on what the server says, until the context ends.
-func (e *Events) receive(ctx context.Context) {
-	defer close(e.events)
-	defer func() { _ = e.pubsub.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = e.pubsub.Close() })
-	defer stop()
-
-	lost, asked, failures := false, false, 0
-	for ctx.Err() == nil {
-		message, err := e.pubsub.ReceiveTimeout(ctx, keepAlive)
-		if err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() && !asked {
-				asked = e.pubsub.Ping(ctx) == nil
-				continue
-			}
-			lost, asked, failures = true, false, failures+1
-			rest(ctx, failures)
-			continue
-		}
-		asked, failures = false, 0
-		switch m := message.(type) {
-		case *redis.Subscription:
-			if lost {
-				lost = false
-				e.pass(ctx, Event{Kind: EventGap})
-			}
-		case *redis.Message:
-			if event, ok := decodeEvent(m.Channel, m.Payload); ok {
-				e.pass(ctx, event)
-			}
-		}
+// decodeNotice returns the event that readers get for a notice, and false for none.
+func decodeNotice(notice redisx.Notice) (Event, bool) {
+	switch notice.Kind {
+	case redisx.Published:
+		return decodeEvent(notice.Channel, notice.Payload)
+	case redisx.Gap:
+		return Event{Kind: EventGap}, true
 	}
-}
-
-func (e *Events) pass(ctx context.Context, event Event) {
-	select {
-	case e.events <- event:
-	case <-ctx.Done():
-	}
+	return Event{}, false
 }
 
 // decodeEvent reads a message such as create:12; false when it is none of the protocol's.

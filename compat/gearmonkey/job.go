@@ -2,11 +2,12 @@ package gearmonkey
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Handler works a job. What it returns is the job's output; an error ends the job with
@@ -39,8 +40,6 @@ func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 	return wrap("update", j.Function, j.ID, err)
 }
 
-var errGoexit = errors.New("the handler ended its goroutine")
-
 // work calls a handler, in a goroutine of its own so that nothing it does can end the
 // worker's. A panic is an error.
 func (j *Job) work(ctx context.Context, handler Handler, log *slog.Logger) (output []byte, err error) {
@@ -55,7 +54,7 @@ func (j *Job) work(ctx context.Context, handler Handler, log *slog.Logger) (outp
 				err = fmt.Errorf("panic: %v", value)
 			}
 		}()
-		err = errGoexit
+		err = redisx.ErrGoexit
 		output, err = handler(ctx, j)
 	}()
 	<-done

@@ -113,8 +113,3 @@ func unixUp(t time.Time) int64 {
 	}
 	return t.Unix()
 }
-
-// secondsUp rounds a duration up to whole seconds.
-func secondsUp(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
-}

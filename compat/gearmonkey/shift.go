@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A shift is one run of a worker, from start to end.
@@ -41,8 +42,8 @@ func (s *shift) signIn(ctx context.Context) error {
 // signOut takes the worker out of the counts. A count below zero is one of a server that
 // lost its data: it is put back, for the worker was not in it any more.
 func (s *shift) signOut(ctx context.Context) error {
-	ctx, cancel := beyond(ctx, departTimeout)
-	defer cancel()
+	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
+	defer cancel(nil)
 	var errs []error
 	for _, fn := range s.functions[:s.signedIn] {
 		left, err := s.client.sendOnce(ctx, "DECR", countKey(fn)).Int64()
@@ -67,7 +68,7 @@ func (s *shift) loop(ctx context.Context) error {
 		if err != nil {
 			s.failed("gearmonkey: asking for jobs failed; when the answer was lost, so is a job", err, failures)
 			failures++
-			rest(ctx, failures)
+			backoff.Wait(ctx, failures)
 			continue
 		}
 		if failures > 0 {
@@ -115,8 +116,8 @@ func (s *shift) work(ctx context.Context, queue, text string) {
 		return
 	}
 
-	until, cancel := beyond(ctx, s.cfg.ShutdownTimeout)
-	defer cancel()
+	until, cancel := redisx.Outlive(ctx, s.cfg.ShutdownTimeout, ErrStopped)
+	defer cancel(nil)
 	status, output := outcomeOf(job.work(until, r.handler, s.log))
 	err = s.insist(ctx, func(ctx context.Context) error {
 		return s.client.end(ctx, "work", r.fn, id, status, output)
@@ -128,8 +129,8 @@ func (s *shift) work(ctx context.Context, queue, text string) {
 
 // insist does something until the server answers, or the worker was stopped a while ago.
 func (s *shift) insist(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := beyond(ctx, departTimeout)
-	defer cancel()
+	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
+	defer cancel(nil)
 	for failures := 0; ; {
 		err := do(ctx)
 		if !errors.Is(err, ErrUnavailable) && !redis.IsOOMError(err) {
@@ -137,7 +138,7 @@ func (s *shift) insist(ctx context.Context, do func(context.Context) error) erro
 		}
 		s.failed("gearmonkey: telling of a job failed; it is tried again", err, failures)
 		failures++
-		if !rest(ctx, failures) {
+		if !backoff.Wait(ctx, failures) {
 			return err
 		}
 	}
@@ -150,16 +151,5 @@ func (s *shift) failed(what string, err error, before int) {
 	}
 }
 
-// rest waits longer the more failures there were in a row, 3 s at the most; false when the
-// context ended first.
-func rest(ctx context.Context, failures int) bool {
-	longest := 50 * time.Millisecond << min(failures, 6)
-	timer := time.NewTimer(time.Duration(float64(longest) * (0.5 + rand.Float64()/2)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+// backoff says how long to wait for a server that is away: 3 s at most.
+var backoff = redisx.Backoff{First: 75 * time.Millisecond, Longest: 2400 * time.Millisecond}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // SweeperConfig says what a sweeper does.
@@ -155,9 +157,6 @@ func (s *Sweeper) check() error {
 // scanCount is how many keys one step of a scan looks at.
 const scanCount = 1000
 
-// globs makes a text mean itself in a pattern.
-var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`)
-
 // busy returns the progress of the busy jobs of a function, by id.
 func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) {
 	prefix := strings.TrimSuffix(jobKey(fn, 0), "0")
@@ -167,7 +166,7 @@ func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) 
 	}
 	jobs := map[int64]string{}
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		keys, next, err := server.Scan(ctx, cursor, globs.Replace(prefix)+"*", scanCount).Result()
+		keys, next, err := server.Scan(ctx, cursor, redisx.EscapeGlob(prefix)+"*", scanCount).Result()
 		if err != nil {
 			return nil, wrap("sweep", fn, 0, err)
 		}

@@ -2,7 +2,6 @@ package gearmonkey_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ func sweeping(clock *time.Time) gearmonkey.SweeperConfig {
 		After:     time.Minute,
 		Clock:     func() time.Time { return *clock },
 		Functions: []string{"F"},
-		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:    slog.New(slog.DiscardHandler),
 	}
 }
 

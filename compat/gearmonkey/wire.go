@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // What the protocol fixes.
@@ -42,13 +44,6 @@ func parseID(text string) (int64, bool) {
 	return id, err == nil && id > 0 && formatID(id) == text
 }
 
-// once is a command that go-redis must not send again when a connection breaks: run twice,
-// it would do something else than run once.
-type once struct{ redis.Cmder }
-
-// NoRetry keeps go-redis from sending the command again.
-func (once) NoRetry() bool { return true }
-
 // send sends a command that may be sent again.
 func (c *Client) send(ctx context.Context, args ...any) *redis.Cmd {
 	return c.rdb.Do(ctx, args...)
@@ -58,7 +53,7 @@ func (c *Client) send(ctx context.Context, args ...any) *redis.Cmd {
 // server's, it may have run or not.
 func (c *Client) sendOnce(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
-	_ = c.rdb.Process(ctx, once{cmd}) // cmd has the error
+	_ = c.rdb.Process(ctx, redisx.Once(cmd)) // cmd has the error
 	return cmd
 }
 
@@ -66,7 +61,7 @@ func (c *Client) sendOnce(ctx context.Context, args ...any) *redis.Cmd {
 // element; nothing after the timeout, 0 for never. It is sent once.
 func pop(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, keys ...string) ([]string, error) {
 	cmd := rdb.Pipeline().BRPop(ctx, timeout, keys...) // made, and not sent
-	err := rdb.Process(ctx, once{cmd})
+	err := rdb.Process(ctx, redisx.Once(cmd))
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}

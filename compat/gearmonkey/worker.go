@@ -142,12 +142,3 @@ func (w *Worker) newShift() (*shift, error) {
 
 // departTimeout bounds how long a stopped worker tries to tell what it has to tell.
 const departTimeout = 2 * time.Second
-
-// beyond returns a context that outlives another by a time, and then ends with [ErrStopped].
-func beyond(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(d, func() { cancel(ErrStopped) })
-	})
-	return later, func() { stop(); cancel(nil) }
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -312,7 +311,7 @@ func TestAcceptReplaces(t *testing.T) {
 	e.run("F", "x")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	worker := gearmonkey.NewWorker(e.Client, gearmonkey.WorkerConfig{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	worker := gearmonkey.NewWorker(e.Client, gearmonkey.WorkerConfig{Logger: slog.New(slog.DiscardHandler)})
 	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) { return nil, errors.New("the old one") })
 	worker.Accept("F", func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
 		stop()

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // cleanBatch bounds how many ids one script looks at.
@@ -100,7 +102,7 @@ func (q *Queue) itemIDs(ctx context.Context, db redis.UniversalClient) (map[stri
 	ids := map[string]bool{}
 	var mu sync.Mutex // nodes are walked at the same time
 	walk := func(ctx context.Context, node redis.Cmdable) error {
-		keys := node.Scan(ctx, 0, escapeGlob(q.items)+"*", 1000).Iterator()
+		keys := node.Scan(ctx, 0, redisx.EscapeGlob(q.items)+"*", 1000).Iterator()
 		for keys.Next(ctx) {
 			id := strings.TrimPrefix(keys.Val(), q.items)
 			mu.Lock()
@@ -120,9 +122,6 @@ func (q *Queue) itemIDs(ctx context.Context, db redis.UniversalClient) (map[stri
 	}
 	return ids, err
 }
-
-// escapeGlob returns a pattern that matches a text and nothing else.
-var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace
 
 func sorted(set map[string]bool) []string {
 	ids := make([]string, 0, len(set))

@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -36,7 +35,7 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // patience turns a hang into a failure.
 const patience = 30 * time.Second

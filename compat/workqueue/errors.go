@@ -1,11 +1,10 @@
 package workqueue
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Code says what kind of error an [Error] is.
@@ -96,15 +95,8 @@ func wrap(op, id string, err error) error {
 		return nil
 	}
 	code := CodeUnavailable
-	var reply redis.Error
-	if errors.As(err, &reply) && !isAway(err) {
+	if redisx.IsRefusal(err) {
 		code = CodeServer
 	}
 	return &Error{Op: op, Code: code, ID: id, Message: err.Error(), Err: err}
-}
-
-// isAway reports whether a reply says that the server takes no such commands for now.
-func isAway(err error) bool {
-	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err) ||
-		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // waitSlice is how long a server is made to wait at a time, for it can't be told to stop
@@ -44,7 +46,7 @@ func (q *Queue) Lease(ctx context.Context, db redis.UniversalClient, block bool,
 		return nil, invalid("lease", "the timeout %v is negative or above %v", timeout, longest)
 	}
 	endless := block && timeout == 0
-	until := time.Now().Add(secondsUp(timeout))
+	until := time.Now().Add(redisx.SecondsUp(timeout))
 	found, err := q.take(ctx, db, lease)
 	for err == nil {
 		switch {
@@ -101,7 +103,7 @@ func (q *Queue) wait(ctx context.Context, db redis.UniversalClient, slice, lease
 		return finding{}, err
 	}
 	whole := context.WithoutCancel(ctx) // else the answer might be lost, and an item with it
-	id, err := db.BRPopLPush(whole, q.queue, q.processing, secondsUp(slice)).Result()
+	id, err := db.BRPopLPush(whole, q.queue, q.processing, redisx.SecondsUp(slice)).Result()
 	if errors.Is(err, redis.Nil) {
 		return finding{}, ctx.Err()
 	}
@@ -186,15 +188,7 @@ func checkLease(op string, lease time.Duration) error {
 	return nil
 }
 
-// secondsUp rounds a duration up to whole seconds.
-func secondsUp(d time.Duration) time.Duration {
-	if rest := d % time.Second; rest > 0 {
-		d += time.Second - rest
-	}
-	return d
-}
-
 // seconds returns a duration in whole seconds, rounded up.
 func seconds(d time.Duration) int64 {
-	return int64(secondsUp(d) / time.Second)
+	return int64(redisx.SecondsUp(d) / time.Second)
 }

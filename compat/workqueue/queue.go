@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Queue is a work queue, known by the prefix of its keys. It holds no connection: each
@@ -95,7 +97,7 @@ func (q *Queue) addKeys(item Item) []string {
 func (q *Queue) AddUniqueItem(ctx context.Context, db redis.UniversalClient, item Item) error {
 	pipe := db.TxPipeline()
 	for _, line := range q.addUniqueLines(item) {
-		_ = pipe.Process(ctx, &call{Cmd: redis.NewCmd(ctx, line...), once: true}) // queued
+		_ = pipe.Process(ctx, redisx.NewOnceCmd(ctx, line...)) // queued
 	}
 	_, err := pipe.Exec(ctx)
 	return wrap("add unique", item.ID, err)

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // work calls the handler for an item, and ends the item as it says.
@@ -18,7 +20,7 @@ func (w *Worker) work(ctx context.Context, item *Item) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
 	keeper.Go(func() { w.keep(ctx, cancel, item) })
-	err := errGoexit
+	err := redisx.ErrGoexit
 	defer func() { // even when the handler ends its goroutine
 		w.finish(ctx, item, err)
 		cancel(nil)
@@ -35,7 +37,7 @@ func (w *Worker) workOnce(ctx context.Context, item *Item) {
 	case err != nil:
 		log.Error("workqueue: an item could not be completed, and was not worked", "error", err)
 	case first:
-		err := errGoexit
+		err := redisx.ErrGoexit
 		defer func() {
 			if err != nil {
 				log.Error("workqueue: an item that is worked only once has failed", "error", err)
@@ -58,7 +60,7 @@ func (w *Worker) call(ctx context.Context, item *Item) (err error) {
 // keep renews the lease of an item until the context ends, and ends it when the lease is
 // lost.
 func (w *Worker) keep(ctx context.Context, cancel context.CancelCauseFunc, item *Item) {
-	lease := secondsUp(w.cfg.Lease)
+	lease := redisx.SecondsUp(w.cfg.Lease)
 	lost := func() { cancel(ErrLeaseLost) }
 	expiry := time.AfterFunc(lease, lost) // a server that hangs must not hold this up
 	defer expiry.Stop()
@@ -91,8 +93,8 @@ func (w *Worker) keep(ctx context.Context, cancel context.CancelCauseFunc, item 
 // finish ends an item after the handler has returned something.
 func (w *Worker) finish(ctx context.Context, item *Item, err error) {
 	log := w.cfg.Logger.With("id", item.ID)
-	telling, stop := beyond(ctx, departTimeout)
-	defer stop()
+	telling, stop := redisx.Outlive(ctx, departTimeout, ErrStopped)
+	defer stop(nil)
 	var drop *dropped
 	switch {
 	case err == nil:
@@ -120,7 +122,7 @@ func (w *Worker) complete(ctx context.Context, item *Item) {
 			return
 		}
 		w.cfg.Logger.Warn("workqueue: an item could not be completed", "id", item.ID, "error", err)
-		if time.Since(begin) > w.cfg.Lease || !pause(ctx, failures) {
+		if time.Since(begin) > w.cfg.Lease || !backoff.Wait(ctx, failures+1) {
 			return
 		}
 	}

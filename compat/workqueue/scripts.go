@@ -8,6 +8,8 @@ import (
 	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 var (
@@ -57,15 +59,6 @@ func newScript(text string, once bool) *script {
 	return &script{text: text, sha: hex.EncodeToString(sum[:]), once: once}
 }
 
-// A call is a command that knows whether go-redis may send it again.
-type call struct {
-	*redis.Cmd
-	once bool
-}
-
-// NoRetry keeps go-redis from sending the command again.
-func (c *call) NoRetry() bool { return c.once }
-
 // run runs the script and returns its reply, nil for none. A server that does not know it
 // is given its text.
 func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []string, args ...any) (any, error) {
@@ -81,8 +74,12 @@ func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []strin
 	return c.Val(), nil
 }
 
-func (s *script) call(ctx context.Context, command, body string, keys []string, args []any) *call {
-	return &call{Cmd: redis.NewCmd(ctx, evalLine(command, body, keys, args)...), once: s.once}
+func (s *script) call(ctx context.Context, command, body string, keys []string, args []any) *redisx.Cmd {
+	line := evalLine(command, body, keys, args)
+	if s.once {
+		return redisx.NewOnceCmd(ctx, line...)
+	}
+	return redisx.NewCmd(ctx, line...)
 }
 
 // evalLine returns a command that runs a script, as words.

@@ -2,13 +2,13 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A Handler works items. What it returns says what becomes of the item:
@@ -137,8 +137,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.handler == nil {
 		return invalid("work", "there is no handler")
 	}
-	working, end := beyond(ctx, w.cfg.ShutdownTimeout)
-	defer end()
+	working, end := redisx.Outlive(ctx, w.cfg.ShutdownTimeout, ErrStopped)
+	defer end(ErrStopped) // for handlers that are left behind
 	var handlers sync.WaitGroup
 	w.lease(ctx, func(item *Item, free func()) {
 		handlers.Go(func() {
@@ -184,35 +184,12 @@ func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func()))
 			return
 		case err != nil:
 			w.cfg.Logger.Warn("workqueue: nothing could be leased", "error", err)
-			pause(ctx, failures)
 			failures++
+			backoff.Wait(ctx, failures)
 		}
 		<-room
 	}
 }
 
-// pause waits before something is tried again that has failed a few times; false when the
-// context ended first.
-func pause(ctx context.Context, failures int) bool {
-	longest := 20 * time.Millisecond << min(failures, 8)
-	timer := time.NewTimer(time.Duration(float64(longest) * (0.5 + rand.Float64()/2)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// beyond returns a context that outlives another by a time, and then ends with [ErrStopped].
-func beyond(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(d, func() { cancel(ErrStopped) })
-		context.AfterFunc(later, func() { timer.Stop() })
-	})
-	return later, func() { stop(); cancel(ErrStopped) }
-}
-
-var errGoexit = errors.New("the handler ended its goroutine")
+// backoff says how long to wait before something that failed is tried again.
+var backoff = redisx.Backoff{First: 15 * time.Millisecond, Longest: 3840 * time.Millisecond}

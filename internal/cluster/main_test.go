@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ type silence struct{}
 func (silence) Printf(context.Context, string, ...any) {}
 
 // quiet is where clients report what the tests expect.
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // patience is how long a test waits for what has to happen. It is far more than that takes:
 // it turns a hang into a failure.

@@ -21,7 +21,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +46,7 @@ func Commands(sources fs.FS) ([]string, error) {
 			names = append(names, strings.TrimSuffix(file, ".lua"))
 		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names, nil
 }
 
@@ -112,22 +112,13 @@ end
 // frequentFirst puts the commands of a job's usual life before the others.
 func frequentFirst(commands []string) []string {
 	usual := []string{"pop", "put", "complete", "heartbeat", "retry", "fail"}
-	ordered := append([]string(nil), usual...)
+	ordered := slices.Clone(usual)
 	for _, command := range commands {
-		if !contains(usual, command) {
+		if !slices.Contains(usual, command) {
 			ordered = append(ordered, command)
 		}
 	}
 	return ordered
-}
-
-func contains(list []string, s string) bool {
-	for _, item := range list {
-		if item == s {
-			return true
-		}
-	}
-	return false
 }
 
 // flattener collects the pieces that a command includes, each once, needed ones first.

@@ -1,9 +1,11 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,11 +15,7 @@ var breakActions = []action{
 	{
 		name: "Break",
 		play: func(w *world, s step) outcome {
-			args := make([]any, len(s.Raw))
-			for i, arg := range s.Raw {
-				args[i] = arg
-			}
-			reply, err := w.rdb.Do(w.ctx, args...).Result()
+			reply, err := w.do(s.Raw)
 			return outcomeOf(err, func() string {
 				if s.Raw[0] == "ECHO" {
 					return fmt.Sprint(reply)
@@ -27,6 +25,15 @@ var breakActions = []action{
 		},
 		predict: func(m *queues, s step) outcome { return done },
 	},
+}
+
+// do sends a command to the server itself.
+func (w *world) do(words []string) (any, error) {
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = word
+	}
+	return w.rdb.Do(w.ctx, args...).Result()
 }
 
 // A fault is a way to damage a server, and the check that has to find it.
@@ -46,6 +53,7 @@ var faults = []fault{
 		}
 		return ""
 	}},
+	{"a job that expires", "layout", onJobIn("waiting", "EXPIRE ql:j:%[1]s 1000")},
 	{"a job's history without the job", "layout", always("RPUSH ql:j:gone-history x")},
 	{"a job in a queue that is gone", "ghost", always("ZADD ql:q:q1-work 1 gone")},
 	{"a completed job that is gone", "ghost", always("ZADD ql:completed 1 gone")},
@@ -55,6 +63,13 @@ var faults = []fault{
 	{"a scheduled job that says it waits", "place", onJobIn("scheduled",
 		"HSET ql:j:%[1]s state waiting")},
 	{"a failed job that is also complete", "place", onJobIn("failed", "ZADD ql:completed 1 %[1]s")},
+	{"a failed job that is twice in its group", "place", func(k *keyspace) string {
+		jid, h := k.plain("failed")
+		if h == nil {
+			return ""
+		}
+		return fmt.Sprintf("RPUSH ql:f:%s %s", h.job.failure.group, jid)
+	}},
 	{"a completed job in no set", "place", onJobIn("complete", "ZREM ql:completed %[1]s")},
 	{"a waiting job in front of all", "place", onJobIn("waiting", "ZADD ql:q:%[2]s-work +inf %[1]s")},
 	{"a waiting job with a grace period", "lock", onJobIn("waiting", "HSET ql:j:%[1]s grace 1")},
@@ -64,7 +79,7 @@ var faults = []fault{
 	{"a job that the wrong worker has", "worker list", onJobIn("waiting", "ZADD ql:w:b:jobs 5 %[1]s")},
 	{"a dependent that is not known", "dependencies", func(k *keyspace) string {
 		for jid := range k.jobs {
-			if needs := k.at("j:" + jid + "-dependencies").members; len(needs) > 0 {
+			if needs := in(k.dependencies, jid).members; len(needs) > 0 {
 				return fmt.Sprintf("SREM ql:j:%s-dependents %s", needs[0], jid)
 			}
 		}
@@ -75,19 +90,19 @@ var faults = []fault{
 	{"a tag counted twice", "tags", always("ZINCRBY ql:tags 1 red")},
 	{"a tag that is not in the list", "tags", func(k *keyspace) string {
 		for tag, e := range k.tags {
-			return fmt.Sprintf("ZREM ql:t:%s %s", tag, e.names()[0])
+			return fmt.Sprintf("ZREM ql:t:%s %s", tag, e.names[0])
 		}
 		return ""
 	}},
 	{"a failure group that is not known", "failures", func(k *keyspace) string {
 		if _, h := k.plain("failed"); h != nil {
-			return "SREM ql:failures " + h.failure.group
+			return "SREM ql:failures " + h.job.failure.group
 		}
 		return ""
 	}},
 	{"a failure that is not counted", "failed statistic", func(k *keyspace) string {
 		if _, h := k.plain("failed"); h != nil {
-			day := int64(h.failure.when) / 86400 * 86400
+			day := int64(h.job.failure.when) / 86400 * 86400
 			return fmt.Sprintf("HINCRBY ql:s:stats:%d:%s failed -1", day, h.fields["queue"])
 		}
 		return ""
@@ -98,12 +113,18 @@ var faults = []fault{
 		}
 		return ""
 	}},
+	{"a recurring job that recurs twice", "recurring", func(k *keyspace) string {
+		for jid := range k.recurs {
+			return "ZADD ql:q:q5-recur 1 " + jid
+		}
+		return ""
+	}},
 	{"a history without its beginning", "history", onJobIn("running",
 		`LSET ql:j:%[1]s-history 0 [1,"popped"]`)},
 	{"a history that is too long", "history", func(k *keyspace) string {
 		limit := k.at("config").field("max-job-history")
 		jid, _ := k.plain("waiting")
-		if n := len(k.at("j:" + jid + "-history").members); limit > 0 && n >= max(limit, 2) {
+		if n := len(in(k.histories, jid).members); limit > 0 && n >= max(limit, 2) {
 			return fmt.Sprintf(`RPUSH ql:j:%s-history [1,"put"]`, jid)
 		}
 		return ""
@@ -148,7 +169,7 @@ func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
 		simple := h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" &&
-			len(h.tags) == 0 && len(k.at("j:"+jid+"-dependents").members) == 0
+			len(h.job.tags) == 0 && len(in(k.dependents, jid).members) == 0
 		if simple && h.fields["state"] == state {
 			return jid, h
 		}
@@ -204,7 +225,7 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 			require.NotNil(t, v, "no seed leads to what is to be damaged")
 			require.Equal(t, f.found, v.class, v.text)
 
-			minimal, again := w.minimal(steps, v)
+			minimal, again := w.minimal(t.Context(), steps, v)
 			told := report(again, minimal)
 			require.Equal(t, f.found, again.class, told)
 			require.LessOrEqual(t, len(minimal), atMost, told)
@@ -214,13 +235,38 @@ func TestEveryFaultIsFoundAndReduced(t *testing.T) {
 	}
 }
 
+// What changed in every step adds up to what a reader of all keys finds.
+func TestNoChangeOfAKeyIsMissed(t *testing.T) {
+	w := newWorld(t)
+	seed := uint64(time.Now().UnixNano())
+	tell("%s: seed %d", t.Name(), seed)
+	v, _ := w.walk(seed, 300, true)
+	require.Nil(t, v)
+	for _, raw := range []string{
+		"DEL ql:j:j1", "LSET ql:j:j2-history 0 x", "ZADD ql:queues 1 q1", "PERSIST ql:config",
+		"EXPIRE ql:queues 1000", "RENAME ql:workers ql:w:x:jobs", "SET ql:completed x",
+	} {
+		_, _ = w.do(words(raw)) // there may be no such key
+		w.update()
+	}
+	known := w.k
+	_, err := w.do(words("EVAL redis.call('select',1) return redis.call('flushdb') 0"))
+	require.NoError(t, err)
+	w.k = newKeyspace()
+	w.update()
+	require.Equal(t, w.k.entries, known.entries)
+	require.Equal(t, w.k.jobs, known.jobs)
+	require.Equal(t, w.k.holders, known.holders)
+	require.Equal(t, w.k.unknown, known.unknown)
+}
+
 func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 	var steps []step
 	for i := range 500 {
 		steps = append(steps, step{Do: "Pop", Count: i})
 	}
 	calls := 0
-	minimal := shrink(steps, func(some []step) bool {
+	minimal := shrink(t.Context(), steps, func(some []step) bool {
 		calls++
 		needed := 0
 		for _, s := range some {
@@ -232,6 +278,41 @@ func TestShrinkLeavesOnlyWhatIsNeeded(t *testing.T) {
 	})
 	require.Equal(t, []step{steps[3], steps[250], steps[499]}, minimal)
 	require.Less(t, calls, 200)
+}
+
+func TestAReductionEndsWithItsTime(t *testing.T) {
+	var steps []step
+	for range 500 {
+		steps = append(steps, step{Do: "Cancel", JIDs: []string{"j1", "j2"}, Many: make([]step, 2)})
+	}
+	for _, reduce := range []func(context.Context, []step, func([]step) bool) []step{
+		shrink, shrinkArguments,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		reduced := reduce(ctx, steps, func([]step) bool {
+			calls++
+			if calls == 3 {
+				cancel()
+			}
+			return calls == 1
+		})
+		require.Equal(t, 3, calls)
+		require.NotEqual(t, steps, reduced, "what was reached until then counts")
+	}
+}
+
+func TestAReductionWithoutTimeKeepsTheSteps(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	steps := []step{{Do: "Break", Worker: "a", Raw: words("SET ql:w:a:job 1")}}
+	v := w.playAll(t.Context(), steps)
+	require.NotNil(t, v)
+	require.Nil(t, w.playAll(ctx, steps))
+	minimal, again := w.minimal(ctx, steps, v)
+	require.Equal(t, steps, minimal)
+	require.Equal(t, v, again)
 }
 
 func TestStepsAreReadable(t *testing.T) {

@@ -91,6 +91,9 @@ var changeActions = []action{
 			if part(j.state) == "work" {
 				j.score = float64(j.priority)
 			}
+			if j.state == qless.StateStalled {
+				j.grace = false
+			}
 			return done
 		}),
 	},

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,17 +14,20 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// compare compares the server with the model, and tells how they differ; empty when they don't.
-func (m *queues) compare(k *keyspace) string {
-	var p problems
-	m.compareJobs(&p, k)
-	m.compareRecurring(&p, k)
-	m.compareGroups(&p, k)
-	m.compareWorkers(&p, k)
-	m.compareQueues(&p, k)
-	m.compareStats(&p, k)
+// String returns the problems in order, so that the same fault has the same message.
+func (p problems) String() string {
 	slices.Sort(p)
 	return strings.Join(p, "\n")
+}
+
+// compare compares the server with the model.
+func (m *queues) compare(p *problems, k *keyspace) {
+	m.compareJobs(p, k)
+	m.compareRecurring(p, k)
+	m.compareGroups(p, k)
+	m.compareWorkers(p, k)
+	m.compareQueues(p, k)
+	m.compareStats(p, k)
 }
 
 // near reports whether two numbers are the same but for rounding, or for a slack.
@@ -49,7 +51,7 @@ func (m *queues) compareJobs(p *problems, k *keyspace) {
 		if j := m.jobs[jid]; j != nil {
 			m.compareJob(p, k, j, h)
 		} else {
-			p.add("the server has %s, which is %s; the model has not", jid, h.fields["state"])
+			p.add("the server has %s, which is %s; the model has not", jid, h.job.state)
 		}
 	}
 	for jid, j := range m.jobs {
@@ -72,61 +74,59 @@ func (m *queues) compareOrder(p *problems, k *keyspace, earlier, later *job) {
 }
 
 func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
-	text := func(field, want string) {
-		if got := h.fields[field]; got != want {
-			p.add("%s of %s: the server says %q, the model %q", field, j.jid, got, want)
-		}
+	t := &h.job
+	compareText(p, "jid", j, t.jid, j.jid)
+	compareText(p, "klass", j, t.klass, j.klass)
+	compareText(p, "data", j, t.data, j.data)
+	compareText(p, "state", j, t.state, string(j.state))
+	compareText(p, "queue", j, t.queue, j.queue)
+	compareText(p, "worker", j, t.worker, j.worker)
+	compareText(p, "spawned_from_jid", j, t.spawnedFrom, j.spawnedFrom)
+	compareAmount(p, "priority", j, t.priority, float64(j.priority))
+	compareAmount(p, "retries", j, t.retries, float64(j.retries))
+	compareAmount(p, "remaining", j, t.remaining, float64(j.remaining))
+	compareAmount(p, "expires", j, t.expires, j.expires)
+	compareAmount(p, "time", j, t.time, j.time)
+	if t.grace != j.grace {
+		p.add("grace of %s: the server says %t, the model %t", j.jid, t.grace, j.grace)
 	}
-	amount := func(field string, want float64) {
-		// An empty field counts as 0.
-		got := number("0" + h.fields[field])
-		if strings.HasPrefix(h.fields[field], "-") {
-			got = number(h.fields[field])
-		}
-		if !near(got, want, 0) {
-			p.add("%s of %s: the server says %q, the model %f", field, j.jid, h.fields[field], want)
-		}
+	if !slices.Equal(t.tags, j.tags) {
+		p.add("tags of %s: the server says %q, the model %q", j.jid, t.tags, j.tags)
 	}
-	text("jid", j.jid)
-	text("klass", j.klass)
-	text("data", j.data)
-	text("state", string(j.state))
-	text("queue", j.queue)
-	text("worker", j.worker)
-	text("spawned_from_jid", j.spawnedFrom)
-	amount("priority", float64(j.priority))
-	amount("retries", float64(j.retries))
-	amount("remaining", float64(j.remaining))
-	amount("expires", j.expires)
-	amount("time", j.time)
-	if grace := h.fields["grace"] == "1"; grace != j.grace {
-		p.add("grace of %s: the server says %t, the model %t", j.jid, grace, j.grace)
-	}
-	if !slices.Equal(h.tags, j.tags) {
-		p.add("tags of %s: the server says %q, the model %q", j.jid, h.tags, j.tags)
-	}
-	if f := h.failure; f.group != j.failure.group || f.message != j.failure.message ||
+	if f := t.failure; f.group != j.failure.group || f.message != j.failure.message ||
 		f.worker != j.failure.worker || !near(f.when, j.failure.when, 1e-4) {
 		p.add("failure of %s: the server says %s, the model %s", j.jid, f, j.failure)
 	}
-	if history := k.at("j:" + j.jid + "-history").history; !slices.Equal(history, j.history) {
+	if history := in(k.histories, j.jid).history; !slices.Equal(history, j.history) {
 		p.add("history of %s: the server says %v, the model %v", j.jid, history, j.history)
 	}
-	compareSet(p, "dependencies of "+j.jid, k.at("j:"+j.jid+"-dependencies"), j.dependencies)
-	compareSet(p, "dependents of "+j.jid, k.at("j:"+j.jid+"-dependents"), j.dependents)
+	compareSet(p, "dependencies", j.jid, in(k.dependencies, j.jid), j.dependencies)
+	compareSet(p, "dependents", j.jid, in(k.dependents, j.jid), j.dependents)
 	if score, ok := k.score(j); !ok || !near(score, j.score, j.slack) {
 		p.add("score of %s: the server says %.17g (there: %t), the model %.17g",
 			j.jid, score, ok, j.score)
 	}
 }
 
-func compareSet(p *problems, what string, e *entry, want map[string]bool) {
+func compareText(p *problems, field string, j *job, got, want string) {
+	if got != want {
+		p.add("%s of %s: the server says %q, the model %q", field, j.jid, got, want)
+	}
+}
+
+func compareAmount(p *problems, field string, j *job, got, want float64) {
+	if !near(got, want, 0) {
+		p.add("%s of %s: the server says %f, the model %f", field, j.jid, got, want)
+	}
+}
+
+func compareSet(p *problems, what, of string, e *entry, want map[string]bool) {
 	same := len(e.members) == len(want)
 	for _, name := range e.members {
 		same = same && want[name]
 	}
 	if !same {
-		p.add("%s: the server says %q, the model %q", what, e.names(), sorted(want))
+		p.add("%s of %s: the server says %q, the model %q", what, of, e.names, sorted(want))
 	}
 }
 
@@ -155,7 +155,7 @@ func (m *queues) compareRecurring(p *problems, k *keyspace) {
 		told := recurring{
 			jid: h.fields["jid"], klass: h.fields["klass"], data: h.fields["data"], queue: h.fields["queue"],
 			priority: h.field("priority"), retries: h.field("retries"), backlog: h.field("backlog"),
-			count: h.field("count"), tags: h.tags, interval: number(h.fields["interval"]),
+			count: h.field("count"), tags: h.job.tags, interval: number(h.fields["interval"]),
 		}
 		if got, want := told.view(), r.view(); got != want {
 			p.add("recurring: the server says %s\nthe model %s", got, want)
@@ -174,7 +174,7 @@ func (m *queues) compareGroups(p *problems, k *keyspace) {
 		p.add("failure groups: the server has %q, the model %q", inOrder(k.groups), inOrder(m.groups))
 	}
 	for name, jids := range m.groups {
-		if got := k.at("f:" + name).members; !slices.Equal(got, jids) {
+		if got := in(k.groups, name).members; !slices.Equal(got, jids) {
 			p.add("group %s: the server says %q, the model %q", name, got, jids)
 		}
 	}
@@ -212,7 +212,7 @@ func compareScores(p *problems, what string, got, want map[string]float64) {
 
 func (m *queues) compareQueues(p *problems, k *keyspace) {
 	compareScores(p, "queues", k.at("queues").scores, m.known)
-	compareSet(p, "paused queues", k.at("paused_queues"), m.paused)
+	compareSet(p, "list", "paused queues", k.at("paused_queues"), m.paused)
 	for option, value := range m.config {
 		if got := k.at("config").fields[option]; got != value {
 			p.add("setting %s: the server says %q, the model %q", option, got, value)
@@ -227,21 +227,20 @@ func (m *queues) compareQueues(p *problems, k *keyspace) {
 	}
 	compareScores(p, "tracked", k.at("tracked").scores, tracked)
 	for queue := range m.unlisted {
-		if !k.namesOfOurs()[queue] {
+		if !k.isListed(queue) {
 			p.add("no list of queues names %s, which got jobs by unfail", queue)
 		}
 	}
 }
 
-// namesOfOurs returns what the keys hold that no other client knows.
-func (k *keyspace) namesOfOurs() map[string]bool {
-	names := map[string]bool{}
-	for key, e := range k.entries {
-		if strings.HasPrefix(key, prefix+"x:") {
-			maps.Copy(names, setOf(e.names()))
+// isListed reports whether a queue is named by a key that no other client knows.
+func (k *keyspace) isListed(queue string) bool {
+	for _, e := range k.ours {
+		if slices.Contains(e.names, queue) {
+			return true
 		}
 	}
-	return names
+	return false
 }
 
 func (m *queues) compareStats(p *problems, k *keyspace) {
@@ -253,16 +252,10 @@ func (m *queues) compareStats(p *problems, k *keyspace) {
 		}
 	}
 	for key, want := range m.stats {
-		of := func(kind string) *entry {
-			if e := k.stats[kind][key]; e != nil {
-				return e
-			}
-			return nothing
-		}
-		counts := of("stats")
+		counts := in(k.stats["stats"], key)
 		got := stats{
 			counts.field("retries"), counts.field("failures"), counts.field("failed"),
-			of("wait").field("total"), of("run").field("total"),
+			in(k.stats["wait"], key).field("total"), in(k.stats["run"], key).field("total"),
 		}
 		if got != *want {
 			p.add("statistics of %v: the server says %v, the model %v", key, got, want)

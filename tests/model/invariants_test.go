@@ -1,19 +1,18 @@
 package model
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 )
 
-// An invariant is what must hold of the keys after every step, whatever the step was. It tells
-// what is wrong, naming the keys; empty when nothing is. The model tells only what is left behind
-// on purpose (pinned_test.go).
+// An invariant is what must hold of the keys after every step, whatever the step was. It adds
+// what is wrong, naming the keys. The model tells only what is left behind on purpose
+// (pinned_test.go).
 type invariant struct {
 	name  string
-	check func(k, before *keyspace, m *queues) string
+	check func(p *problems, k *keyspace, m *queues)
 }
 
 var invariants = []invariant{
@@ -30,291 +29,242 @@ var invariants = []invariant{
 	{"history", checkHistory},
 }
 
-// inOrder returns the keys of a map in order, so that the same fault has the same message.
+// inOrder returns the keys of a map in order.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 // checkLayout: there are no keys but the known ones, and only statistics expire.
-func checkLayout(k, _ *keyspace, _ *queues) string {
-	if len(k.unknown) > 0 {
-		slices.Sort(k.unknown)
-		return fmt.Sprintf("keys of no known layout: %q", k.unknown)
+func checkLayout(p *problems, k *keyspace, _ *queues) {
+	for key := range k.unknown {
+		p.add("%s is a key of no known layout", key)
 	}
-	for _, key := range inOrder(k.entries) {
-		if isStats := strings.HasPrefix(key, prefix+"s:"); k.entries[key].expires != isStats {
-			return fmt.Sprintf("%s expires: %t", key, !isStats)
+	for key, e := range k.entries {
+		if isStats := strings.HasPrefix(key, prefix+"s:"); e.expires != isStats {
+			p.add("%s expires: %t", key, !isStats)
 		}
-		if rest, ok := strings.CutPrefix(key, prefix+"j:"); ok {
-			jid := rest
-			for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
-				jid = strings.TrimSuffix(jid, suffix)
-			}
+	}
+	for _, lists := range []map[string]*entry{k.histories, k.dependents, k.dependencies} {
+		for jid, e := range lists {
 			if k.jobs[jid] == nil {
-				return key + " is of no job"
+				p.add("%sj:%s is gone, but one of its keys holds %q", prefix, jid, e.members)
 			}
 		}
 	}
-	return ""
-}
-
-// holders returns the sets of jobs, but for the lists of workers.
-func (k *keyspace) holders() map[string]*entry {
-	all := map[string]*entry{"completed": k.at("completed")}
-	for queue, parts := range k.queues {
-		for part, e := range parts {
-			if part != "recur" {
-				all["q:"+queue+"-"+part] = e
-			}
-		}
-	}
-	for group, e := range k.groups {
-		all["f:"+group] = e
-	}
-	return all
-}
-
-// names returns what an entry holds, in order.
-func (e *entry) names() []string {
-	if e.scores != nil {
-		return inOrder(e.scores)
-	}
-	return slices.Sorted(slices.Values(e.members))
 }
 
 // checkGhosts: no set names a job that is gone.
-func checkGhosts(k, _ *keyspace, m *queues) string {
-	sets := k.holders()
-	for tag, e := range k.tags {
-		sets["t:"+tag] = e
-	}
-	for _, key := range inOrder(sets) {
-		for _, jid := range sets[key].names() {
-			if k.jobs[jid] == nil {
-				return fmt.Sprintf("%s%s names %s, which is gone", prefix, key, jid)
-			}
-		}
-	}
-	for _, worker := range inOrder(k.workers) {
-		for _, jid := range k.workers[worker].names() {
+func checkGhosts(p *problems, k *keyspace, m *queues) {
+	checkNamed(p, k, "", k.holders)
+	checkNamed(p, k, "t:", k.tags)
+	for worker, e := range k.workers {
+		for _, jid := range e.names {
 			if k.jobs[jid] == nil && !leftInList(m, worker, jid) {
-				return fmt.Sprintf("%sw:%s:jobs names %s, which is gone", prefix, worker, jid)
+				p.add("%sw:%s:jobs names %s, which is gone", prefix, worker, jid)
 			}
 		}
 	}
-	return ""
+}
+
+// checkNamed: the jobs that some sets name exist.
+func checkNamed(p *problems, k *keyspace, area string, sets map[string]*entry) {
+	for name, e := range sets {
+		for _, jid := range e.names {
+			if k.jobs[jid] == nil {
+				p.add("%s%s%s names %s, which is gone", prefix, area, name, jid)
+			}
+		}
+	}
 }
 
 // checkPlaces: a job is in the set that its state names, once, and in no other.
-func checkPlaces(k, _ *keyspace, _ *queues) string {
-	sets := k.holders()
-	places := map[string][]string{}
-	for _, key := range inOrder(sets) {
-		for _, jid := range sets[key].names() {
-			places[jid] = append(places[jid], key)
+func checkPlaces(p *problems, k *keyspace, _ *queues) {
+	placed := 0
+	for name, e := range k.holders {
+		for i, jid := range e.names {
+			switch h := k.jobs[jid]; {
+			case h == nil:
+			case i > 0 && e.names[i-1] == jid:
+				p.add("%s%s names %s twice", prefix, name, jid)
+			case h.job.place != name:
+				p.misplaced(jid, &h.job, name)
+			default:
+				placed++
+				checkScore(p, jid, &h.job, e)
+			}
 		}
 	}
-	for _, jid := range inOrder(k.jobs) {
-		h := k.jobs[jid]
-		if want := []string{place(h)}; !slices.Equal(places[jid], want) {
-			return fmt.Sprintf("%sj:%s is %s in queue %q, so it belongs into %q, but is in %q",
-				prefix, jid, h.fields["state"], h.fields["queue"], want, places[jid])
-		}
-		score, stalled := k.at(place(h)).scores[jid], h.fields["state"] == "stalled"
-		if first := math.IsInf(score, 1); first != stalled && !(stalled && leftBehind(h, score)) {
-			return fmt.Sprintf("%sj:%s is %s, at %v in %s", prefix, jid, h.fields["state"], score, place(h))
+	if placed == len(k.jobs) {
+		return
+	}
+	for jid, h := range k.jobs {
+		if !slices.Contains(in(k.holders, h.job.place).names, jid) {
+			p.misplaced(jid, &h.job, "no such set")
 		}
 	}
-	return ""
 }
 
-// place returns the name of the set that a job belongs into.
-func place(h *entry) string {
-	queue := "q:" + h.fields["queue"]
-	switch h.fields["state"] {
-	case "waiting", "stalled":
-		return queue + "-work"
-	case "running":
-		return queue + "-locks"
-	case "scheduled":
-		return queue + "-scheduled"
-	case "depends":
-		return queue + "-depends"
-	case "failed":
-		return "f:" + h.failure.group
-	case "complete":
-		return "completed"
+func (p *problems) misplaced(jid string, t *told, name string) {
+	p.add("%sj:%s is %s in queue %q, so it belongs into %s, but is in %s",
+		prefix, jid, t.state, t.queue, t.place, name)
+}
+
+// checkScore: a stalled job, and no other, is the first in its set.
+func checkScore(p *problems, jid string, t *told, set *entry) {
+	score, stalled := set.scores[jid], t.state == "stalled"
+	if first := math.IsInf(score, 1); first != stalled && !(stalled && leftBehind(t, score)) {
+		p.add("%sj:%s is %s, at %v in %s", prefix, jid, t.state, score, t.place)
 	}
-	return "no state"
 }
 
 // checkLocks: a lock ends when the job and the list of its worker say, unless the grace period
 // has begun: then it is longer, and the worker has lost it.
-func checkLocks(k, _ *keyspace, m *queues) string {
-	for _, jid := range inOrder(k.jobs) {
-		h := k.jobs[jid]
-		running, grace := h.fields["state"] == "running", h.fields["grace"] == "1"
-		if grace && !running && !leftGrace(h) {
-			return fmt.Sprintf("%sj:%s is %s, and has a grace period", prefix, jid, h.fields["state"])
-		}
-		if !running {
-			continue
-		}
-		worker := h.fields["worker"]
-		lock, expires := k.of(h.fields["queue"], "locks").scores[jid], number(h.fields["expires"])
-		listed, isListed := k.worker(worker).scores[jid]
-		switch {
-		case worker == "":
-			return fmt.Sprintf("%sj:%s runs without a worker", prefix, jid)
-		case grace && isListed:
-			return fmt.Sprintf("%sw:%s:jobs names %s, whose lock was lost", prefix, worker, jid)
-		case !grace && lock != expires:
-			return fmt.Sprintf("the lock of %s ends at %f, %sj:%s says at %f",
-				jid, lock, prefix, jid, expires)
-		case !grace && !isListed && !offList(m, worker, jid):
-			return fmt.Sprintf("%sw:%s:jobs does not name %s, which it has", prefix, worker, jid)
-		case !grace && isListed && listed != expires:
-			return fmt.Sprintf("%sw:%s:jobs has %s until %f, %sj:%s says until %f",
-				prefix, worker, jid, listed, prefix, jid, expires)
+func checkLocks(p *problems, k *keyspace, m *queues) {
+	for jid, h := range k.jobs {
+		t := &h.job
+		if t.state == "running" {
+			checkLock(p, k, m, jid, t)
+		} else if t.grace && !leftGrace(t) {
+			p.add("%sj:%s is %s, and has a grace period", prefix, jid, t.state)
 		}
 	}
-	return ""
 }
 
-// worker returns the list of a worker's jobs.
-func (k *keyspace) worker(name string) *entry { return k.at("w:" + name + ":jobs") }
+func checkLock(p *problems, k *keyspace, m *queues, jid string, t *told) {
+	lock := k.of(t.queue, "locks").scores[jid]
+	listed, isListed := k.worker(t.worker).scores[jid]
+	switch {
+	case t.worker == "":
+		p.add("%sj:%s runs without a worker", prefix, jid)
+	case t.grace && isListed:
+		p.add("%sw:%s:jobs names %s, whose lock was lost", prefix, t.worker, jid)
+	case t.grace:
+	case lock != t.expires:
+		p.add("the lock of %s ends at %f, %sj:%s says at %f", jid, lock, prefix, jid, t.expires)
+	case !isListed && !offList(m, t.worker, jid):
+		p.add("%sw:%s:jobs does not name %s, which it has", prefix, t.worker, jid)
+	case isListed && listed != t.expires:
+		p.add("%sw:%s:jobs has %s until %f, %sj:%s says until %f",
+			prefix, t.worker, jid, listed, prefix, jid, t.expires)
+	}
+}
 
 // checkWorkerLists: a worker's list names no job that the worker has not.
-func checkWorkerLists(k, _ *keyspace, m *queues) string {
-	for _, worker := range inOrder(k.workers) {
-		for _, jid := range k.workers[worker].names() {
-			h := k.jobs[jid]
-			has := h != nil && h.fields["state"] == "running" && h.fields["worker"] == worker
-			if !has && !leftInList(m, worker, jid) {
-				return fmt.Sprintf("%sw:%s:jobs names %s, which it has not", prefix, worker, jid)
+func checkWorkerLists(p *problems, k *keyspace, m *queues) {
+	for worker, e := range k.workers {
+		for _, jid := range e.names {
+			t := &in(k.jobs, jid).job
+			if has := t.state == "running" && t.worker == worker; !has && !leftInList(m, worker, jid) {
+				p.add("%sw:%s:jobs names %s, which it has not", prefix, worker, jid)
 			}
 		}
 	}
-	return ""
 }
 
 // checkDependencies: who depends knows whom, and the other way round; a job waits for others just
 // as long as there are any, and never for one that is complete.
-func checkDependencies(k, _ *keyspace, _ *queues) string {
-	for _, jid := range inOrder(k.jobs) {
-		needs := k.at("j:" + jid + "-dependencies").members
-		if state := k.jobs[jid].fields["state"]; (state == "depends") != (len(needs) > 0) {
-			return fmt.Sprintf("%sj:%s is %s, and waits for %q", prefix, jid, state, needs)
+func checkDependencies(p *problems, k *keyspace, _ *queues) {
+	for jid, h := range k.jobs {
+		needs, state := in(k.dependencies, jid).members, h.job.state
+		if (state == "depends") != (len(needs) > 0) {
+			p.add("%sj:%s is %s, and waits for %q", prefix, jid, state, needs)
 		}
 		for _, other := range needs {
-			if !slices.Contains(k.at("j:"+other+"-dependents").members, jid) {
-				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependents does not say",
-					jid, other, prefix, other)
+			if !slices.Contains(in(k.dependents, other).members, jid) {
+				p.add("%s depends on %s, which %sj:%s-dependents does not say", jid, other, prefix, other)
 			}
-			if k.jobs[other] == nil || k.jobs[other].fields["state"] == "complete" {
-				return fmt.Sprintf("%s waits for %s, which is gone or complete", jid, other)
+			if k.jobs[other] == nil || k.jobs[other].job.state == "complete" {
+				p.add("%s waits for %s, which is gone or complete", jid, other)
 			}
 		}
-		for _, other := range k.at("j:" + jid + "-dependents").members {
-			if !slices.Contains(k.at("j:"+other+"-dependencies").members, jid) {
-				return fmt.Sprintf("%s depends on %s, which %sj:%s-dependencies does not say",
-					other, jid, prefix, other)
+		for _, other := range in(k.dependents, jid).members {
+			if !slices.Contains(in(k.dependencies, other).members, jid) {
+				p.add("%s depends on %s, which %sj:%s-dependencies does not say", other, jid, prefix, other)
 			}
 		}
 	}
-	return ""
 }
 
 // checkTags: the sets of tags hold the jobs that have them, and the counters say how many.
-func checkTags(k, _ *keyspace, _ *queues) string {
+func checkTags(p *problems, k *keyspace, _ *queues) {
 	counts := map[string]float64{}
-	for _, jid := range inOrder(k.jobs) {
-		for tag := range setOf(k.jobs[jid].tags) {
+	for jid, h := range k.jobs {
+		for i, tag := range h.job.tags {
+			if slices.Contains(h.job.tags[:i], tag) {
+				continue
+			}
 			counts[tag]++
-			if _, ok := k.at("t:" + tag).scores[jid]; !ok {
-				return fmt.Sprintf("%sj:%s has the tag %s, %st:%s does not name it",
-					prefix, jid, tag, prefix, tag)
+			if _, ok := in(k.tags, tag).scores[jid]; !ok {
+				p.add("%sj:%s has the tag %s, %st:%s does not name it", prefix, jid, tag, prefix, tag)
 			}
 		}
 	}
-	for _, tag := range inOrder(k.tags) {
-		if n := float64(len(k.tags[tag].scores)); n != counts[tag] {
-			return fmt.Sprintf("%st:%s names %q, but %v jobs have the tag",
-				prefix, tag, k.tags[tag].names(), counts[tag])
+	for tag, e := range k.tags {
+		if n := float64(len(e.scores)); n != counts[tag] {
+			p.add("%st:%s names %q, but %v jobs have the tag", prefix, tag, e.names, counts[tag])
 		}
 	}
-	if told := k.at("tags").scores; !maps.Equal(told, counts) && len(told)+len(counts) > 0 {
-		return fmt.Sprintf("%stags says %v, the jobs have %v", prefix, told, counts)
+	if told := k.at("tags").scores; !maps.Equal(told, counts) {
+		p.add("%stags says %v, the jobs have %v", prefix, told, counts)
 	}
-	return ""
 }
 
 // checkFailures: the groups with jobs are known, and no other.
-func checkFailures(k, _ *keyspace, _ *queues) string {
-	if known, groups := k.at("failures").names(), inOrder(k.groups); !slices.Equal(known, groups) {
-		return fmt.Sprintf("%sfailures names %q, there are jobs in %q", prefix, known, groups)
+func checkFailures(p *problems, k *keyspace, _ *queues) {
+	if known, groups := k.at("failures").names, inOrder(k.groups); !slices.Equal(known, groups) {
+		p.add("%sfailures names %q, there are jobs in %q", prefix, known, groups)
 	}
-	return ""
 }
 
 // checkFailedStatistic: the statistic tells how many failed on a day and still are.
-func checkFailedStatistic(k, _ *keyspace, _ *queues) string {
+func checkFailedStatistic(p *problems, k *keyspace, _ *queues) {
 	failed := map[statKey]int{}
 	for _, h := range k.jobs {
-		if h.fields["state"] == "failed" {
-			day := int64(math.Floor(h.failure.when/86400)) * 86400
-			failed[statKey{day, h.fields["queue"]}]++
+		if t := &h.job; t.state == "failed" {
+			day := int64(math.Floor(t.failure.when/86400)) * 86400
+			failed[statKey{day, t.queue}]++
 		}
 	}
 	for key, e := range k.stats["stats"] {
 		if n := e.field("failed"); n != failed[key] {
-			return fmt.Sprintf("%ss:stats:%d:%s says that %d jobs are failed, it is %d",
+			p.add("%ss:stats:%d:%s says that %d jobs are failed, it is %d",
 				prefix, key.day, key.queue, n, failed[key])
 		}
 		delete(failed, key)
 	}
 	if len(failed) > 0 {
-		return fmt.Sprintf("jobs failed that no statistic has: %v", failed)
+		p.add("jobs failed that no statistic has: %v", failed)
 	}
-	return ""
 }
 
 // checkRecurring: a recurring job is in its queue's set, and in no other.
-func checkRecurring(k, _ *keyspace, _ *queues) string {
-	found := 0
-	for _, jid := range inOrder(k.recurs) {
-		queue := k.recurs[jid].fields["queue"]
+func checkRecurring(p *problems, k *keyspace, _ *queues) {
+	for jid, r := range k.recurs {
+		queue := r.job.queue
 		if _, ok := k.of(queue, "recur").scores[jid]; !ok {
-			return fmt.Sprintf("%sr:%s recurs in %q, %sq:%s-recur does not name it",
-				prefix, jid, queue, prefix, queue)
-		}
-		found++
-	}
-	for _, parts := range k.queues {
-		if e := parts["recur"]; e != nil {
-			found -= len(e.scores)
+			p.add("%sr:%s recurs in %q, %sq:%s-recur does not name it", prefix, jid, queue, prefix, queue)
 		}
 	}
-	if found != 0 {
-		return fmt.Sprintf("the sets of recurring jobs name %d that are none of theirs", -found)
+	for queue, parts := range k.queues {
+		for _, jid := range in(parts, "recur").names {
+			if r := k.recurs[jid]; r == nil || r.job.queue != queue {
+				p.add("%sq:%s-recur names %s, which does not recur there", prefix, queue, jid)
+			}
+		}
 	}
-	return ""
 }
 
 // checkHistory: a history begins with a put, and one that has just grown is not above the limit.
-func checkHistory(k, before *keyspace, _ *queues) string {
+func checkHistory(p *problems, k *keyspace, _ *queues) {
 	limit := 100
 	if text, ok := k.at("config").fields["max-job-history"]; ok {
 		limit = int(number(text))
 	}
-	for _, jid := range inOrder(k.jobs) {
-		key := "j:" + jid + "-history"
-		history := k.at(key).history
+	for jid := range k.jobs {
+		history := in(k.histories, jid).history
 		if len(history) == 0 || history[0].what != "put" {
-			return fmt.Sprintf("%s%s begins with no put: %v", prefix, key, history)
+			p.add("%sj:%s-history begins with no put: %v", prefix, jid, history)
 		}
-		grew := k.at(key).text != before.at(key).text
-		if grew && limit > 0 && len(history) > max(limit, 2) {
-			return fmt.Sprintf("%s%s has %d entries, and may have %d", prefix, key, len(history), limit)
+		if limit > 0 && len(history) > max(limit, 2) && k.changed[prefix+"j:"+jid+"-history"] {
+			p.add("%sj:%s-history has %d entries, and may have %d", prefix, jid, len(history), limit)
 		}
 	}
-	return ""
 }

@@ -16,37 +16,69 @@ import (
 // prefix is the namespace.
 const prefix = qless.DefaultNamespace
 
-// dump returns every key: its name, its type, whether it expires, and its values as one text, so
-// that what has not changed need not be read again.
-var dump = redis.NewScript(`
+// changes returns the keys that changed since the last call: the name of each, its type, whether it
+// expires, and its values as one text. A key that is gone has no type. They are known by their
+// dumps, which are kept in another database: it takes much longer to read and to send all values.
+var changes = redis.NewScript(`
+local dumps = {}
+for _, key in ipairs(redis.call('keys', '*')) do
+  local expires = redis.call('pttl', key) >= 0 and 'expires' or ''
+  dumps[key] = redis.call('dump', key) .. expires
+end
+
+redis.call('select', 1)
+local before, all = redis.call('hgetall', 'dumps'), {}
+for i = 1, #before, 2 do
+  local key = before[i]
+  if dumps[key] == before[i + 1] then
+    dumps[key] = nil
+  elseif not dumps[key] then
+    redis.call('hdel', 'dumps', key)
+    all[#all + 1] = {key, '', '', ''}
+  end
+end
+for key, dump in pairs(dumps) do
+  redis.call('hset', 'dumps', key, dump)
+end
+redis.call('select', 0)
+
 local read = {
   hash = {'hgetall'}, list = {'lrange', 0, -1}, set = {'smembers'},
   zset = {'zrange', 0, -1, 'withscores'},
 }
-local all = {}
-for _, key in ipairs(redis.call('keys', '*')) do
+for key, _ in pairs(dumps) do
   local kind = redis.call('type', key).ok
   local how, values = read[kind], {}
   if how then
     values = redis.call(how[1], key, unpack(how, 2))
   end
-  all[#all + 1] = key
-  all[#all + 1] = kind
-  all[#all + 1] = redis.call('pttl', key) >= 0 and 'expires' or ''
-  all[#all + 1] = table.concat(values, '\n')
+  local expires = redis.call('pttl', key) >= 0 and 'expires' or ''
+  all[#all + 1] = {key, kind, expires, table.concat(values, '\n')}
 end
 return all`)
 
-// An entry is what a key holds.
+// An entry is what a key holds. It never changes: a key that does gets another one.
 type entry struct {
 	kind, text string
 	expires    bool
 	members    []string           // of a list or a set
 	fields     map[string]string  // of a hash
 	scores     map[string]float64 // of a sorted set
-	tags       []string           // of a job
-	failure    failure            // of a job
+	names      []string           // the members of any kind of set or list, in order
 	history    []event            // of a job's list
+	job        told               // of a hash
+}
+
+// told is what the hash of a job says.
+type told struct {
+	jid, klass, data, queue, worker, spawnedFrom, state string
+
+	priority, retries, remaining, expires, time float64
+
+	grace   bool
+	tags    []string
+	failure failure
+	place   string // the name of the set that the job belongs into
 }
 
 var nothing = &entry{}
@@ -55,48 +87,71 @@ var nothing = &entry{}
 // them.
 type keyspace struct {
 	entries map[string]*entry
-	jobs    map[string]*entry            // by jid
-	recurs  map[string]*entry            // by jid
+	changed map[string]bool   // keys that the last step changed
+	jobs    map[string]*entry // by jid, as all of a job
+	recurs  map[string]*entry
 	queues  map[string]map[string]*entry // by queue and part
+	holders map[string]*entry            // the sets of jobs, but for the lists of workers
 	workers map[string]*entry            // the jobs of each worker
 	groups  map[string]*entry
 	tags    map[string]*entry
 	stats   map[string]map[statKey]*entry // by kind
-	unknown []string                      // keys of no known layout
+	ours    map[string]*entry             // what no other client knows
+	unknown map[string]*entry             // keys of no known layout
+
+	histories, dependents, dependencies map[string]*entry
 }
 
 func newKeyspace() *keyspace {
 	return &keyspace{
 		entries: map[string]*entry{}, jobs: map[string]*entry{}, recurs: map[string]*entry{},
-		queues: map[string]map[string]*entry{}, workers: map[string]*entry{}, groups: map[string]*entry{},
-		tags:  map[string]*entry{},
+		queues: map[string]map[string]*entry{}, holders: map[string]*entry{},
+		workers: map[string]*entry{}, groups: map[string]*entry{}, tags: map[string]*entry{},
 		stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
+		ours:  map[string]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
+		dependents: map[string]*entry{}, dependencies: map[string]*entry{},
 	}
 }
 
-// read reads all keys.
-func (w *world) read() *keyspace {
-	reply, err := dump.Run(w.ctx, w.rdb, nil).StringSlice()
+// update reads what a step changed.
+func (w *world) update() {
+	reply, err := changes.Run(w.ctx, w.rdb, nil).Slice()
 	require.NoError(w.t, err)
-	k := newKeyspace()
-	for i := 0; i < len(reply); i += 4 {
-		key, kind, expires, text := reply[i], reply[i+1], reply[i+2] != "", reply[i+3]
-		e := w.k.entries[key]
-		if e == nil || e.kind != kind || e.text != text || e.expires != expires {
-			e = parse(kind, text)
-			e.expires = expires
+	w.k.changed = map[string]bool{}
+	for _, row := range reply {
+		var values [4]string
+		for i, value := range row.([]any) {
+			values[i] = value.(string)
 		}
-		k.entries[key] = e
-		if !k.file(key, e) {
-			k.unknown = append(k.unknown, key)
-		}
+		w.k.change(values[0], parse(values[1], values[2] != "", values[3]))
 	}
-	return k
 }
 
-// parse reads the values of a key.
-func parse(kind, text string) *entry {
-	e := &entry{kind: kind, text: text}
+// change files what a key holds now; nil when it is gone.
+func (k *keyspace) change(key string, e *entry) {
+	k.changed[key] = true
+	file(k.entries, key, e)
+	if k.place(key, e) {
+		e = nil
+	}
+	file(k.unknown, key, e)
+}
+
+// file keeps an entry, or deletes what was there.
+func file[K comparable](all map[K]*entry, key K, e *entry) {
+	if e == nil {
+		delete(all, key)
+	} else {
+		all[key] = e
+	}
+}
+
+// parse reads the values of a key; one of no type is gone.
+func parse(kind string, expires bool, text string) *entry {
+	if kind == "" {
+		return nil
+	}
+	e := &entry{kind: kind, expires: expires, text: text}
 	if text == "" {
 		return e
 	}
@@ -107,17 +162,61 @@ func parse(kind, text string) *entry {
 		for i := 0; i+1 < len(values); i += 2 {
 			e.fields[values[i]] = values[i+1]
 		}
-		e.tags, e.failure = parseTags(e.fields["tags"]), parseFailure(e.fields["failure"])
+		e.job = parseJob(e.fields)
 	case "zset":
 		e.scores = map[string]float64{}
 		for i := 0; i+1 < len(values); i += 2 {
 			e.scores[values[i]] = number(values[i+1])
 		}
+		e.names = inOrder(e.scores)
 	default:
 		e.members = values
+		e.names = slices.Sorted(slices.Values(values))
 		e.history = parseHistory(values)
 	}
 	return e
+}
+
+// parseJob reads the fields of a job.
+func parseJob(fields map[string]string) told {
+	t := told{
+		jid: fields["jid"], klass: fields["klass"], data: fields["data"], queue: fields["queue"],
+		worker: fields["worker"], spawnedFrom: fields["spawned_from_jid"], state: fields["state"],
+		priority: amount(fields["priority"]), retries: amount(fields["retries"]),
+		remaining: amount(fields["remaining"]), expires: amount(fields["expires"]),
+		time: amount(fields["time"]), grace: fields["grace"] == "1",
+		tags: parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
+	}
+	t.place = place(t)
+	return t
+}
+
+// place returns the name of the set that a job belongs into.
+func place(t told) string {
+	queue := "q:" + t.queue
+	switch t.state {
+	case "waiting", "stalled":
+		return queue + "-work"
+	case "running":
+		return queue + "-locks"
+	case "scheduled":
+		return queue + "-scheduled"
+	case "depends":
+		return queue + "-depends"
+	case "failed":
+		return "f:" + t.failure.group
+	case "complete":
+		return "completed"
+	}
+	return "no state"
+}
+
+// amount reads a number of a job, where an empty field counts as 0.
+func amount(text string) float64 {
+	if text == "" {
+		return 0
+	}
+	return number(text)
 }
 
 // number reads a number; what is none is not equal to any.
@@ -159,83 +258,102 @@ func parseHistory(values []string) []event {
 	return history
 }
 
-// file files an entry by the name of its key; false when the layout has no such key.
-func (k *keyspace) file(key string, e *entry) bool {
+// place files an entry by the name of its key, nil for one that is gone; false when the layout has
+// no such key.
+func (k *keyspace) place(key string, e *entry) bool {
 	area, name, _ := strings.Cut(strings.TrimPrefix(key, prefix), ":")
 	switch area {
 	case "j":
-		return k.fileJob(name, e)
+		return k.placeJob(name, e)
 	case "r":
-		k.recurs[name] = e
-		return e.kind == "hash"
+		file(k.recurs, name, e)
+		return e.is("hash")
 	case "q":
-		return k.fileQueue(name, e)
+		return k.placeQueue(name, e)
 	case "w":
-		k.workers[strings.TrimSuffix(name, ":jobs")] = e
-		return e.kind == "zset" && strings.HasSuffix(name, ":jobs")
+		file(k.workers, strings.TrimSuffix(name, ":jobs"), e)
+		return e.is("zset") && strings.HasSuffix(name, ":jobs")
 	case "f":
-		k.groups[name] = e
-		return e.kind == "list"
+		file(k.groups, name, e)
+		file(k.holders, area+":"+name, e)
+		return e.is("list")
 	case "t":
-		k.tags[name] = e
-		return e.kind == "zset"
+		file(k.tags, name, e)
+		return e.is("zset")
 	case "s":
-		return k.fileStats(name, e)
+		return k.placeStats(name, e)
 	case "x":
-		return true // ours alone
-	case "queues", "workers", "completed", "tracked", "tags":
-		return e.kind == "zset"
+		file(k.ours, name, e)
+		return true
+	case "completed":
+		file(k.holders, area, e)
+		return e.is("zset")
+	case "queues", "workers", "tracked", "tags":
+		return e.is("zset")
 	case "failures", "paused_queues":
-		return e.kind == "set"
+		return e.is("set")
 	case "config":
-		return e.kind == "hash"
+		return e.is("hash")
 	}
 	return false
 }
 
-func (k *keyspace) fileJob(name string, e *entry) bool {
-	switch {
-	case strings.HasSuffix(name, "-history"):
-		return e.kind == "list"
-	case strings.HasSuffix(name, "-dependents"), strings.HasSuffix(name, "-dependencies"):
-		return e.kind == "set"
+// is reports whether an entry is of a type, if there is one.
+func (e *entry) is(kind string) bool { return e == nil || e.kind == kind }
+
+func (k *keyspace) placeJob(name string, e *entry) bool {
+	if jid, ok := strings.CutSuffix(name, "-history"); ok {
+		file(k.histories, jid, e)
+		return e.is("list")
 	}
-	k.jobs[name] = e
-	return e.kind == "hash"
+	if jid, ok := strings.CutSuffix(name, "-dependents"); ok {
+		file(k.dependents, jid, e)
+		return e.is("set")
+	}
+	if jid, ok := strings.CutSuffix(name, "-dependencies"); ok {
+		file(k.dependencies, jid, e)
+		return e.is("set")
+	}
+	file(k.jobs, name, e)
+	return e.is("hash")
 }
 
-func (k *keyspace) fileQueue(name string, e *entry) bool {
+func (k *keyspace) placeQueue(name string, e *entry) bool {
 	at := strings.LastIndex(name, "-")
 	queue, part := name[:max(at, 0)], name[at+1:]
 	if k.queues[queue] == nil {
 		k.queues[queue] = map[string]*entry{}
 	}
-	k.queues[queue][part] = e
+	file(k.queues[queue], part, e)
+	if part != "recur" {
+		file(k.holders, "q:"+name, e)
+	}
 	parts := []string{"work", "locks", "scheduled", "depends", "recur"}
-	return e.kind == "zset" && slices.Contains(parts, part)
+	return e.is("zset") && slices.Contains(parts, part)
 }
 
-func (k *keyspace) fileStats(name string, e *entry) bool {
+func (k *keyspace) placeStats(name string, e *entry) bool {
 	words := strings.SplitN(name, ":", 3)
 	if len(words) < 3 || k.stats[words[0]] == nil {
 		return false
 	}
 	day, err := strconv.ParseInt(words[1], 10, 64)
-	k.stats[words[0]][statKey{day: day, queue: words[2]}] = e
-	return err == nil && e.kind == "hash"
+	file(k.stats[words[0]], statKey{day: day, queue: words[2]}, e)
+	return err == nil && e.is("hash")
 }
 
 // at returns what a key holds, nothing when there is none.
-func (k *keyspace) at(key string) *entry {
-	if e := k.entries[prefix+key]; e != nil {
-		return e
-	}
-	return nothing
-}
+func (k *keyspace) at(key string) *entry { return in(k.entries, prefix+key) }
 
 // of returns a part of a queue.
-func (k *keyspace) of(queue, part string) *entry {
-	if e := k.queues[queue][part]; e != nil {
+func (k *keyspace) of(queue, part string) *entry { return in(k.queues[queue], part) }
+
+// worker returns the list of a worker's jobs.
+func (k *keyspace) worker(name string) *entry { return in(k.workers, name) }
+
+// in returns one of some entries, nothing when it is not among them.
+func in[K comparable](all map[K]*entry, key K) *entry {
+	if e := all[key]; e != nil {
 		return e
 	}
 	return nothing

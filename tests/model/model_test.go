@@ -3,6 +3,8 @@ package model
 import (
 	"context"
 	"flag"
+	"fmt"
+	"os"
 	"runtime/debug"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ const runLength = 2000
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{})
-	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
+	debug.SetGCPercent(400) // a step reads much, and keeps little of it
 	goleak.VerifyTestMain(m)
 }
 
@@ -53,17 +55,31 @@ func walk(t *testing.T, steps int, back bool) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-model.seed=%d", seed)
+	tell("%s: -model.seed=%d", t.Name(), seed)
 	w := newWorld(t)
 	for ; steps > 0; steps -= runLength {
 		if v, taken := w.walk(seed, min(steps, runLength), back); v != nil {
-			minimal, again := w.minimal(taken, v)
-			t.Fatalf("-run %s -model.seed=%d, step %d: %s",
-				t.Name(), seed, len(taken), report(again, minimal))
+			failed(t, w, seed, taken, v)
 		}
 		seed++
 	}
 }
+
+// failed ends the test with the steps that fail, as short as time allows.
+func failed(t *testing.T, w *world, seed uint64, taken []step, v *violation) {
+	rerun := fmt.Sprintf("-run %s -model.seed=%d, step %d", t.Name(), seed, len(taken))
+	tell("%s: %s: %s", rerun, v.class, v.text)
+	ctx, cancel := context.WithTimeout(w.ctx, shrinkTime)
+	defer cancel()
+	minimal, again := w.minimal(ctx, taken, v)
+	if ctx.Err() != nil {
+		tell("%s: there was no time to reduce the steps further", rerun)
+	}
+	t.Fatalf("%s: %s", rerun, report(again, minimal))
+}
+
+// tell prints a line at once: what a test logs is lost when it runs into the time limit.
+func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // walk takes one run of random steps, and returns the first violation and the steps that led to it.
 func (w *world) walk(seed uint64, steps int, back bool) (*violation, []step) {

@@ -1,5 +1,10 @@
 package model
 
+import (
+	"testing"
+	"time"
+)
+
 // What the layout leaves behind where a reader would not expect it. All clients live with it,
 // whatever their language, so it is no fault; any more of its kind is.
 
@@ -13,12 +18,13 @@ func leftInList(m *queues, worker, jid string) bool { return m.left[handleKey{wo
 func offList(m *queues, worker, jid string) bool { return m.forgotten[handleKey{worker, jid}] }
 
 // leftGrace: a job that is timed out in its grace period keeps the field "grace" until it is
-// handed out.
-func leftGrace(job *entry) bool { return job.fields["state"] == "stalled" }
+// handed out, or its priority changes: it is no longer among the first of its queue then, which is
+// how pop knows that there may be such a field.
+func leftGrace(t *told) bool { return t.state == "stalled" }
 
 // leftBehind: a stalled job is the first in its queue, unless its priority was changed: that puts
 // it at the place of the bare number.
-func leftBehind(job *entry, score float64) bool { return score == number(job.fields["priority"]) }
+func leftBehind(t *told, score float64) bool { return score == t.priority }
 
 // leftTracked: ql:tracked keeps jids of jobs that are gone, so that it can tell that they are.
 // leftWorker: a job that was retried keeps the field "worker", and "expires", until it is popped.
@@ -27,3 +33,31 @@ func leftBehind(job *entry, score float64) bool { return score == number(job.fie
 // leftFailure: a job that failed once keeps the field "failure" until it is complete.
 //
 // The invariants don't look at these, and compare_test.go knows of them.
+
+// What random steps found, to be sure that it stays as it is.
+var pinned = []struct {
+	name  string
+	steps []step
+}{
+	{"a new priority ends what is left of a grace period", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Timeout", Worker: "c", JIDs: []string{"j1"}},
+		{Do: "SetPriority", Worker: "c", JID: "j1", Read: true, Priority: ptr(1)},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Heartbeat", Worker: "b", JID: "j1"},
+	}},
+}
+
+func TestPinnedSteps(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range pinned {
+		t.Run(p.name, func(t *testing.T) {
+			if v := w.playAll(t.Context(), p.steps); v != nil {
+				t.Error(report(v, p.steps))
+			}
+		})
+	}
+}

@@ -1,23 +1,22 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// shrinkTime bounds how long a failure is reduced.
-const shrinkTime = 2 * time.Minute
+// shrinkTime bounds how long a failure is reduced, however slow the machine is.
+const shrinkTime = 45 * time.Second
 
 // shrink reduces steps that fail to a list that fails in the same way, and of which no step can be
-// left out: by delta debugging, from large pieces to single steps.
-func shrink(steps []step, fails func([]step) bool) []step {
-	deadline := time.Now().Add(shrinkTime)
+// left out: by delta debugging, from large pieces to single steps. When the context ends, the list
+// is as short as it got until then.
+func shrink(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	for size := len(steps) / 2; size > 0; {
-		shorter := withoutPieces(steps, size, func(some []step) bool {
-			return time.Now().Before(deadline) && fails(some)
-		})
+		shorter := withoutPieces(ctx, steps, size, fails)
 		if size > 1 || len(shorter) == len(steps) {
 			size /= 2
 		}
@@ -28,8 +27,10 @@ func shrink(steps []step, fails func([]step) bool) []step {
 
 // withoutPieces returns the steps without those pieces of a size that the failure does not need.
 // The last ones are tried first.
-func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
-	for to := len(steps); to > 0; to -= size {
+func withoutPieces(
+	ctx context.Context, steps []step, size int, fails func([]step) bool,
+) []step {
+	for to := len(steps); to > 0 && ctx.Err() == nil; to -= size {
 		from := max(0, to-size)
 		if shorter := slices.Concat(steps[:from], steps[to:]); fails(shorter) {
 			steps = shorter
@@ -39,8 +40,11 @@ func withoutPieces(steps []step, size int, fails func([]step) bool) []step {
 }
 
 // shrinkArguments takes from the steps the jobs and the jids that the failure does not need.
-func shrinkArguments(steps []step, fails func([]step) bool) []step {
+func shrinkArguments(ctx context.Context, steps []step, fails func([]step) bool) []step {
 	try := func(i int, shorter step) bool {
+		if ctx.Err() != nil {
+			return false
+		}
 		changed := slices.Clone(steps)
 		changed[i] = shorter
 		if !fails(changed) {
@@ -68,17 +72,19 @@ func shrinkArguments(steps []step, fails func([]step) bool) []step {
 	return steps
 }
 
-// minimal returns the shortest steps that are found to fail as these do, and how they fail.
-func (w *world) minimal(steps []step, v *violation) ([]step, *violation) {
+// minimal returns the shortest steps that are found to fail as these do until the context ends,
+// and how they fail.
+func (w *world) minimal(ctx context.Context, steps []step, v *violation) ([]step, *violation) {
 	fails := func(some []step) bool {
-		got, _ := w.playAll(some)
-		return got != nil && got.class == v.class && got.kind == v.kind
+		got := w.playAll(ctx, some)
+		if got == nil || got.class != v.class || got.kind != v.kind {
+			return false
+		}
+		v = got
+		return true
 	}
-	steps = shrinkArguments(shrink(steps, fails), fails)
-	if again, _ := w.playAll(steps); again != nil {
-		v = again
-	}
-	return steps, v
+	steps = shrink(ctx, steps, fails)
+	return shrinkArguments(ctx, steps, fails), v
 }
 
 // report tells of a failure and the steps that lead to it.

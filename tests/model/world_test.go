@@ -37,7 +37,8 @@ type world struct {
 // newWorld starts a server for a test.
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, ctx: t.Context(), clients: map[string]*qless.Client{}}
-	w.rdb = redistest.Start(t).Client(t)
+	w.rdb = redis.NewClient(patient(redistest.Options(redistest.Start(t).Addr())))
+	t.Cleanup(func() { _ = w.rdb.Close() })
 	for _, name := range workerNames {
 		client, err := qless.New(w.rdb,
 			qless.WithWorkerName(name),
@@ -49,6 +50,14 @@ func newWorld(t testing.TB) *world {
 	}
 	w.reset()
 	return w
+}
+
+// patient lets a client wait for a slow machine: a call that is sent twice would be no single step.
+func patient(options *redis.Options) *redis.Options {
+	options.MaxRetries = -1
+	options.ReadTimeout, options.WriteTimeout = time.Minute, time.Minute
+	options.DialTimeout, options.PoolTimeout = time.Minute, time.Minute
+	return options
 }
 
 // reset empties the server and the model.
@@ -73,9 +82,8 @@ func (w *world) play(s step) *violation {
 	a := actionOf(s)
 	want := a.predict(w.m, s)
 	got := a.play(w, s)
-	before := w.k
-	w.k = w.read()
-	if v := w.check(before); v != nil {
+	w.update()
+	if v := w.check(); v != nil {
 		return v
 	}
 	if got != want {
@@ -94,27 +102,33 @@ func (m *queues) begin(micros int64) {
 
 // check checks the keys by themselves, then against the model. The model takes over what it can't
 // know exactly.
-func (w *world) check(before *keyspace) *violation {
+func (w *world) check() *violation {
 	for _, i := range invariants {
-		if problem := i.check(w.k, before, w.m); problem != "" {
-			return &violation{class: i.name, text: problem}
+		var p problems
+		if i.check(&p, w.k, w.m); len(p) > 0 {
+			return &violation{class: i.name, text: p.String()}
 		}
 	}
-	if problem := w.m.compare(w.k); problem != "" {
-		return &violation{class: "model", kind: strings.Fields(problem)[0], text: problem}
+	var p problems
+	if w.m.compare(&p, w.k); len(p) > 0 {
+		text := p.String()
+		return &violation{class: "model", kind: strings.Fields(text)[0], text: text}
 	}
 	w.m.adopt(w.k)
 	return nil
 }
 
-// playAll takes steps from the beginning, and returns the first violation and how many steps led to
-// it; nil when there is none.
-func (w *world) playAll(steps []step) (*violation, int) {
+// playAll takes steps from the beginning, and returns the first violation; nil when there is none
+// until the context ends.
+func (w *world) playAll(ctx context.Context, steps []step) *violation {
 	w.reset()
-	for i, s := range steps {
+	for _, s := range steps {
+		if ctx.Err() != nil {
+			return nil
+		}
 		if v := w.play(s); v != nil {
-			return v, i + 1
+			return v
 		}
 	}
-	return nil, len(steps)
+	return nil
 }

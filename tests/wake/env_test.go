@@ -3,7 +3,6 @@ package wake
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ func newEnv(t *testing.T, server *redistest.Server, namespace string) *env {
 func (e *env) client(namespace string) *qless.Client {
 	e.t.Helper()
 	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
-		qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		qless.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(e.t, err)
 	return client
 }

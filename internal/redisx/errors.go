@@ -1,0 +1,57 @@
+package redisx
+
+import (
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Answer returns what the server said in an error; empty when it said nothing.
+func Answer(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	return reply.Error()
+}
+
+// IsAnswer reports whether an error is what the server said.
+func IsAnswer(err error) bool { return Answer(err) != "" }
+
+// IsAway reports whether the server said that it takes no such command for now.
+func IsAway(err error) bool {
+	return redis.IsLoadingError(err) || isReadOnly(err) || redis.IsMasterDownError(err) ||
+		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
+}
+
+// IsRefusal reports whether the server answered, and did not say that it is away.
+func IsRefusal(err error) bool { return IsAnswer(err) && !IsAway(err) }
+
+// NeverRan reports whether a command surely did not run, because there was no connection, or the
+// server took no commands. Sent again, it does not run twice.
+func NeverRan(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	if _, moved := redis.IsMovedError(err); moved {
+		return true
+	}
+	if _, ask := redis.IsAskError(err); ask {
+		return true
+	}
+	return IsAway(err)
+}
+
+// isReadOnly reports whether the server is a replica. Redis 6 says so inside of a script's error.
+func isReadOnly(err error) bool {
+	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
+}
+
+// IsTimeout reports whether a connection was silent for too long.
+func IsTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

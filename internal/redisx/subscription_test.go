@@ -1,0 +1,147 @@
+package redisx_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// subscribe subscribes to channels and passes on every notice.
+func subscribe(
+	ctx context.Context, rdb *redis.Client, broken func(error), channels ...string,
+) (*redisx.Subscription[redisx.Notice], error) {
+	return redisx.Subscribe(ctx, rdb, redisx.SubscriptionConfig[redisx.Notice]{
+		Backoff:  redisx.WhileAway,
+		Broken:   broken,
+		Channels: channels,
+		Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, n.Payload != "nothing" },
+	})
+}
+
+// next returns the next notice.
+func next(t *testing.T, s *redisx.Subscription[redisx.Notice]) redisx.Notice {
+	t.Helper()
+	select {
+	case notice, open := <-s.C():
+		require.True(t, open, "the subscription has ended")
+		return notice
+	case <-time.After(patience):
+		require.FailNow(t, "no notice")
+		return redisx.Notice{}
+	}
+}
+
+func TestMessagesComeInOrder(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	s, err := subscribe(t.Context(), rdb, nil, "a", "b")
+	require.NoError(t, err)
+	defer s.Close()
+	for _, message := range [][2]string{{"a", "1"}, {"b", "2"}, {"c", "3"}, {"a", "nothing"}, {"a", "4"}} {
+		require.NoError(t, rdb.Publish(t.Context(), message[0], message[1]).Err())
+	}
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s))
+	require.Equal(t, redisx.Notice{Channel: "b", Payload: "2"}, next(t, s))
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "4"}, next(t, s))
+}
+
+func TestChannelsAreAddedAndRemoved(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	s, err := subscribe(t.Context(), rdb, nil, "a")
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, s.Add(t.Context(), "b"))
+	require.Equal(t, redisx.Notice{Kind: redisx.Subscribed, Channel: "b"}, next(t, s))
+	require.NoError(t, rdb.Publish(t.Context(), "b", "1").Err())
+	require.Equal(t, redisx.Notice{Channel: "b", Payload: "1"}, next(t, s))
+	require.NoError(t, s.Remove(t.Context(), "a"))
+	require.NoError(t, s.Add(t.Context(), "c"))
+	require.Equal(t, redisx.Notice{Kind: redisx.Subscribed, Channel: "c"}, next(t, s))
+	require.NoError(t, rdb.Publish(t.Context(), "a", "2").Err())
+	require.NoError(t, rdb.Publish(t.Context(), "b", "3").Err())
+	require.Equal(t, redisx.Notice{Channel: "b", Payload: "3"}, next(t, s))
+}
+
+func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(redistest.Options(proxy.Addr()))
+	defer rdb.Close()
+	var broken atomic.Int32
+	s, err := subscribe(t.Context(), rdb, func(error) { broken.Add(1) }, "a")
+	require.NoError(t, err)
+	defer s.Close()
+	for cuts := range int32(3) {
+		proxy.CutAll()
+		require.Equal(t, redisx.Notice{Kind: redisx.Gap}, next(t, s))
+		require.Equal(t, cuts+1, broken.Load())
+		require.NoError(t, rdb.Publish(t.Context(), "a", "1").Err())
+		require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s))
+	}
+}
+
+func TestASubscriptionOutlivesItsServer(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	var broken atomic.Int32
+	s, err := subscribe(t.Context(), rdb, func(error) { broken.Add(1) }, "a")
+	require.NoError(t, err)
+	defer s.Close()
+	server.Restart()
+	require.Equal(t, redisx.Notice{Kind: redisx.Gap}, next(t, s))
+	require.Equal(t, int32(1), broken.Load(), "once, however long the server is away")
+	require.NoError(t, rdb.Publish(t.Context(), "a", "1").Err())
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s))
+}
+
+// The test's TestMain looks for goroutines that are left.
+func TestASubscriptionEnds(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for name, end := range map[string]func(*redisx.Subscription[redisx.Notice], context.CancelFunc){
+		"by Close":         func(s *redisx.Subscription[redisx.Notice], _ context.CancelFunc) { _ = s.Close() },
+		"by Cancel":        func(s *redisx.Subscription[redisx.Notice], _ context.CancelFunc) { s.Cancel() },
+		"with the context": func(_ *redisx.Subscription[redisx.Notice], cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := subscribe(ctx, rdb, nil, "a")
+			require.NoError(t, err)
+			for range 1000 { // more than wait for a reader
+				require.NoError(t, rdb.Publish(t.Context(), "a", "1").Err())
+			}
+			end(s, cancel)
+			timer := time.After(patience)
+			for open := true; open; {
+				select {
+				case _, open = <-s.C():
+				case <-timer:
+					t.Fatal("the subscription goes on")
+				}
+			}
+			require.NoError(t, s.Close())
+			require.NoError(t, s.Close(), "twice is fine")
+		})
+	}
+}
+
+func TestSubscriptionsThatCanNotBegin(t *testing.T) {
+	server := redistest.Start(t)
+	options := redistest.Options(server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := subscribe(ctx, rdb, nil, "a")
+	require.ErrorIs(t, err, context.Canceled)
+	server.Kill()
+	_, err = subscribe(t.Context(), rdb, nil, "a")
+	require.True(t, redisx.NeverRan(err), "%v", err)
+}

@@ -1,0 +1,98 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// Replicas says how many replicas are to have what a command wrote, and for how long that is waited
+// for.
+type Replicas struct {
+	Count   int
+	Timeout time.Duration
+}
+
+// A ReplicasError means that a command ran, but not enough replicas are known to have what it wrote.
+type ReplicasError struct {
+	Have, Want int
+	Err        error // why it is not known how many have it; nil when it is known
+}
+
+// Error returns what is known of the replicas.
+func (e *ReplicasError) Error() string {
+	if e.Err != nil {
+		return "it is not known which replicas have it: " + e.Err.Error()
+	}
+	return fmt.Sprintf("%d of %d replicas have it", e.Have, e.Want)
+}
+
+// Unwrap returns the error of the waiting.
+func (e *ReplicasError) Unwrap() error { return e.Err }
+
+// CanWait reports whether replicas can be waited for with such a client.
+func CanWait(rdb redis.UniversalClient) bool {
+	switch rdb.(type) {
+	case *redis.Client, *redis.ClusterClient:
+		return true
+	}
+	return false
+}
+
+// RunReplicated is Run of a command that writes, and waits until replicas have what it wrote. When
+// the command ran and they do not, the reply comes with a [*ReplicasError].
+func (r *Runner) RunReplicated(
+	ctx context.Context, replicas Replicas, name string, args ...any,
+) (any, error) {
+	var wait *redis.IntCmd
+	send := func(ctx context.Context, cmd redis.Cmder) error {
+		master, err := r.master(ctx, replicas.Timeout)
+		if err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		wait = redis.NewIntCmd(ctx, "wait", replicas.Count, replicas.Timeout.Milliseconds())
+		// WAIT is about what its own connection wrote: a pipeline has one. On another connection it
+		// would be met at once, so it is never sent again.
+		pipe := master.Pipeline()
+		_ = pipe.Process(ctx, cmd)
+		_ = pipe.Process(ctx, redisx.Once(wait))
+		_, err = pipe.Exec(ctx)
+		if err != nil && cmd.Err() == nil && wait.Err() == nil {
+			cmd.SetErr(err) // neither was sent
+		}
+		return cmd.Err()
+	}
+	reply, err := r.runBy(ctx, send, name, args)
+	if err != nil {
+		return nil, err
+	}
+	have, err := wait.Result()
+	if err != nil || int(have) < replicas.Count {
+		return reply, &ReplicasError{Have: int(have), Want: replicas.Count, Err: err}
+	}
+	return reply, nil
+}
+
+// master returns a client of the server that has the namespace. Its read timeout is longer than the
+// time that replicas are waited for.
+func (r *Runner) master(ctx context.Context, wait time.Duration) (*redis.Client, error) {
+	rdb, ok := r.rdb.(*redis.Client)
+	if cluster, isCluster := r.rdb.(*redis.ClusterClient); isCluster {
+		var err error
+		if rdb, err = cluster.MasterForKey(ctx, r.prefix); err != nil {
+			return nil, err
+		}
+	} else if !ok {
+		return nil, errors.New("no client that can wait")
+	}
+	if timeout := rdb.Options().ReadTimeout; timeout > 0 {
+		rdb = rdb.WithTimeout(timeout + wait)
+	}
+	return rdb, nil
+}

@@ -1,0 +1,94 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Runner runs commands for one namespace. It may be used from any goroutine.
+type Runner struct {
+	set    *Set
+	rdb    redis.UniversalClient
+	prefix string
+	clock  func() time.Time
+	guard  string // empty unless the server is a cluster
+}
+
+// guardKey is a key that never exists. While a cluster moves a slot, some of its keys are on either
+// master. The old one sends scripts to the new one when it has none of their keys, and the new one
+// refuses those that name several keys until it has all: with a second key, scripts wait until all
+// keys of the namespace are in one place again.
+const guardKey = "x:guard"
+
+// NewRunner returns a runner. The scripts are given the clock's time, or none when the clock is nil,
+// and then take the server's.
+func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
+	r := &Runner{set: set, rdb: rdb, prefix: prefix, clock: clock}
+	if _, ok := rdb.(*redis.ClusterClient); ok {
+		r.guard = prefix + guardKey
+	}
+	return r
+}
+
+// newCmd makes the call of a command: by the script's digest, or with its whole text.
+func (r *Runner) newCmd(ctx context.Context, c *Command, whole bool, args []any) *redisx.Cmd {
+	now := ""
+	if r.clock != nil {
+		now = wire.FormatTime(r.clock())
+	}
+	line := make([]any, 0, 6+len(args))
+	if whole {
+		line = append(line, "eval", c.text)
+	} else {
+		line = append(line, "evalsha", c.sha)
+	}
+	if r.guard != "" {
+		line = append(line, 2, r.prefix, r.guard, now)
+	} else {
+		line = append(line, 1, r.prefix, now)
+	}
+	line = append(line, args...)
+	if c.Repeatable() {
+		return redisx.NewCmd(ctx, line...)
+	}
+	return redisx.NewOnceCmd(ctx, line...)
+}
+
+// attempts bounds how often a command is sent that surely did not run.
+const attempts = 4
+
+// Run runs a command and returns the server's reply, nil for none. A server that does not know the
+// script is given its text.
+func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
+	return r.runBy(ctx, r.rdb.Process, name, args)
+}
+
+// runBy is Run with another way to send a command.
+func (r *Runner) runBy(
+	ctx context.Context, send func(context.Context, redis.Cmder) error, name string, args []any,
+) (any, error) {
+	command := r.set.Command(name)
+	for attempt := 1; ; attempt++ {
+		cmd := r.newCmd(ctx, command, false, args)
+		err := send(ctx, cmd)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			cmd = r.newCmd(ctx, command, true, args)
+			err = send(ctx, cmd)
+		}
+		if err == nil || errors.Is(err, redis.Nil) {
+			return cmd.Val(), nil
+		}
+		if cluster, ok := r.rdb.(*redis.ClusterClient); ok && redisx.NeverRan(err) {
+			cluster.ReloadState(ctx) // another master may have the namespace by now
+		}
+		if attempt == attempts || !redisx.NeverRan(err) || !redisx.WhileAway.Wait(ctx, attempt) {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Package wire reads what scripts reply, and formats what they are given.
+//
+// Replies are JSON written by Lua, or by the scripts of other clients: an empty array may be {}, a
+// number may be a string or a float, and what is absent may be false. The types of this package
+// accept all of these, and an error is left for replies that nobody could have meant.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A List is a JSON array. Anything else is an empty list, in particular {}, which is how Lua writes
+// one.
+type List[T any] []T
+
+// UnmarshalJSON reads an array.
+func (l *List[T]) UnmarshalJSON(raw []byte) error {
+	*l = nil
+	if raw[0] != '[' {
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]T)(l))
+}
+
+// A Text is a JSON string. A number counts as its text; anything else is empty.
+type Text string
+
+// UnmarshalJSON reads a string or a number.
+func (t *Text) UnmarshalJSON(raw []byte) error {
+	*t = ""
+	switch {
+	case raw[0] == '"':
+		return json.Unmarshal(raw, (*string)(t))
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+		*t = Text(raw)
+	}
+	return nil
+}
+
+// Strings returns texts as strings, nil when there are none.
+func Strings(texts []Text) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = string(t)
+	}
+	return out
+}
+
+// A Number is a JSON number, or a string that holds one; anything else is 0.
+type Number float64
+
+// UnmarshalJSON reads a number.
+func (n *Number) UnmarshalJSON(raw []byte) error {
+	*n = parseNumber(string(raw))
+	return nil
+}
+
+func parseNumber(text string) Number {
+	f, err := strconv.ParseFloat(strings.Trim(text, `"`), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return Number(f)
+}
+
+// Int returns the whole part, limited to what 32 bits hold.
+func (n Number) Int() int {
+	return int(math.Max(math.MinInt32, math.Min(math.MaxInt32, math.Floor(float64(n)))))
+}
+
+// Time returns the number as seconds since 1970, to the microsecond. Numbers that can't be meant
+// as a time, 0 among them, are the zero time.
+func (n Number) Time() time.Time {
+	if n <= 0 || n > 1e11 {
+		return time.Time{}
+	}
+	whole, fraction := math.Modf(float64(n))
+	return time.Unix(int64(whole), int64(math.Round(fraction*1e6))*1000)
+}
+
+// Duration returns the number as seconds, limited to what a Duration holds.
+func (n Number) Duration() time.Duration {
+	return time.Duration(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second))
+}
+
+// DecodeJSON reads a reply that is a JSON document.
+func DecodeJSON[T any](reply any) (T, error) {
+	var value T
+	raw, ok := reply.(string)
+	if !ok {
+		return value, Unexpected(reply)
+	}
+	if err := json.Unmarshal([]byte(raw), &value); err != nil {
+		return value, fmt.Errorf("unreadable reply: %w", err)
+	}
+	return value, nil
+}
+
+// DecodeInt reads a reply that is an integer.
+func DecodeInt(reply any) (int, error) {
+	switch v := reply.(type) {
+	case int64:
+		return int(v), nil
+	case string:
+		if n, err := strconv.Atoi(v); err == nil {
+			return n, nil
+		}
+	}
+	return 0, Unexpected(reply)
+}
+
+// DecodeStrings reads a reply that is an array of strings.
+func DecodeStrings(reply any) ([]string, error) {
+	items, ok := reply.([]any)
+	if !ok {
+		return nil, Unexpected(reply)
+	}
+	out := make([]string, len(items))
+	for i, item := range items {
+		if out[i], ok = item.(string); !ok {
+			return nil, Unexpected(reply)
+		}
+	}
+	return out, nil
+}
+
+// Unexpected returns the error for a reply of the wrong type, with the beginning of the reply.
+func Unexpected(reply any) error { return fmt.Errorf("unexpected reply: %.100v", reply) }
+
+// AsString returns a part of a reply that should be a string, and is empty otherwise.
+func AsString(part any) string {
+	s, _ := part.(string)
+	return s
+}
+
+// AsNumber returns a part of a reply that should be a string with a number, and is 0 otherwise.
+func AsNumber(part any) Number { return parseNumber(AsString(part)) }
+
+// FormatTime formats a time as scripts read it: in seconds since 1970, with microseconds.
+func FormatTime(t time.Time) string {
+	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// FormatSeconds formats a duration in seconds, with as many digits as it needs.
+func FormatSeconds(d time.Duration) string {
+	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}

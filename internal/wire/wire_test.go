@@ -1,0 +1,167 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// reply has a field of each type.
+type reply struct {
+	List   wire.List[wire.Text]
+	Text   wire.Text
+	Number wire.Number
+}
+
+func TestValuesInAnyFormThatScriptsGiveThem(t *testing.T) {
+	for raw, want := range map[string]reply{
+		`{"List":["a",5,null,false,{}],"Text":"t","Number":1.5}`: {
+			List: wire.List[wire.Text]{"a", "5", "", "", ""}, Text: "t", Number: 1.5,
+		},
+		`{"List":{},"Text":5,"Number":"7"}`:            {Text: "5", Number: 7},
+		`{"List":false,"Text":-1.50,"Number":"4.000"}`: {Text: "-1.50", Number: 4},
+		`{"List":"a","Text":false,"Number":false}`:     {},
+		`{"List":null,"Text":null,"Number":null}`:      {},
+		`{"List":5,"Text":{},"Number":"x"}`:            {},
+		`{"List":[],"Text":["a"],"Number":1e400}`:      {List: wire.List[wire.Text]{}},
+		`{"Number":"NaN"}`:                             {},
+		`{"Number":"-Inf"}`:                            {},
+		`{}`:                                           {},
+	} {
+		got, err := wire.DecodeJSON[reply](raw)
+		require.NoError(t, err, raw)
+		require.Equal(t, want, got, raw)
+	}
+}
+
+// A value that is read into again does not keep what it was.
+func TestValuesAreReplaced(t *testing.T) {
+	value := reply{List: wire.List[wire.Text]{"a"}, Text: "t", Number: 1}
+	require.NoError(t, json.Unmarshal([]byte(`{"List":{},"Text":false,"Number":false}`), &value))
+	require.Zero(t, value)
+}
+
+func TestNumbersAsWholeNumbers(t *testing.T) {
+	for n, want := range map[wire.Number]int{
+		0: 0, 2.9: 2, -2.1: -3, 1e99: math.MaxInt32, -1e99: math.MinInt32,
+	} {
+		require.Equal(t, want, n.Int(), n)
+	}
+}
+
+func TestNumbersAsTimes(t *testing.T) {
+	for n, want := range map[wire.Number]time.Time{
+		0: {}, -1: {}, 1e12: {}, 1: time.Unix(1, 0), 1.25: time.Unix(1, 250_000_000),
+		1704196800.123456: time.Unix(1704196800, 123_456_000),
+	} {
+		require.Equal(t, want, n.Time(), n)
+	}
+}
+
+func TestNumbersAsDurations(t *testing.T) {
+	for n, want := range map[wire.Number]time.Duration{
+		0: 0, 1.5: 1500 * time.Millisecond, -2: -2 * time.Second,
+		1e99: 9e9 * time.Second, -1e99: -9e9 * time.Second,
+	} {
+		require.Equal(t, want, n.Duration(), n)
+	}
+}
+
+func TestStrings(t *testing.T) {
+	require.Equal(t, []string{"a", ""}, wire.Strings([]wire.Text{"a", ""}))
+	require.Nil(t, wire.Strings(wire.List[wire.Text]{}))
+	require.Nil(t, wire.Strings(nil))
+}
+
+func TestRepliesThatAreIntegers(t *testing.T) {
+	for _, reply := range []any{int64(7), "7"} {
+		n, err := wire.DecodeInt(reply)
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+	}
+	for _, reply := range []any{nil, "", "x", "7.5", []any{int64(7)}} {
+		_, err := wire.DecodeInt(reply)
+		require.ErrorContains(t, err, "unexpected reply: ")
+	}
+}
+
+func TestRepliesThatAreStrings(t *testing.T) {
+	texts, err := wire.DecodeStrings([]any{"a", ""})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", ""}, texts)
+	texts, err = wire.DecodeStrings([]any{})
+	require.NoError(t, err)
+	require.Empty(t, texts)
+	for _, reply := range []any{nil, "a", []any{"a", int64(1)}, []any{nil}} {
+		_, err := wire.DecodeStrings(reply)
+		require.ErrorContains(t, err, "unexpected reply: ")
+	}
+}
+
+func TestRepliesThatAreNotJSON(t *testing.T) {
+	for _, reply := range []any{nil, int64(1), []any{}, true} {
+		_, err := wire.DecodeJSON[wire.List[wire.Text]](reply)
+		require.ErrorContains(t, err, "unexpected reply: ")
+		require.NoError(t, errors.Unwrap(err))
+	}
+	for _, reply := range []any{"", "x", "[", `[{"a":]`} {
+		_, err := wire.DecodeJSON[wire.List[wire.Text]](reply)
+		require.ErrorContains(t, err, "unreadable reply: ")
+		require.Error(t, errors.Unwrap(err), "the decoder's error is beneath")
+	}
+}
+
+func TestPartsOfReplies(t *testing.T) {
+	require.Equal(t, "a", wire.AsString("a"))
+	require.Empty(t, wire.AsString(nil))
+	require.Empty(t, wire.AsString(int64(1)))
+	require.Equal(t, wire.Number(1.5), wire.AsNumber("1.5"))
+	for _, part := range []any{nil, "", "x", "NaN", int64(1)} {
+		require.Zero(t, wire.AsNumber(part))
+	}
+}
+
+func TestDurationsAndTimesAsTheScriptsReadThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Nanosecond: "0.000000001",
+		100 * time.Second: "100", time.Hour + 10*time.Microsecond: "3600.00001",
+	} {
+		require.Equal(t, want, wire.FormatSeconds(d))
+	}
+	noon := time.Date(2024, time.January, 2, 12, 0, 0, 0, time.UTC)
+	require.Equal(t, "1704196800.000000", wire.FormatTime(noon))
+	require.Equal(t, "1704196800.000001", wire.FormatTime(noon.Add(1999)))
+}
+
+// FuzzDecodeJSON reads any document: what is read can be written, and reads back equal.
+func FuzzDecodeJSON(f *testing.F) {
+	for _, raw := range []string{
+		`{"List":["a",5,null],"Text":"t","Number":1.5}`, `{"List":{},"Text":5,"Number":"7"}`,
+		`{"List":false,"Text":-1e400,"Number":1e400}`, `{"Number":"\u0031"}`, `[]`, `null`, ``, `{`, `5`,
+	} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		value, err := wire.DecodeJSON[reply](raw)
+		if err != nil {
+			return
+		}
+		for _, n := range []wire.Number{value.Number, wire.AsNumber(raw)} {
+			require.False(t, math.IsNaN(float64(n)) || math.IsInf(float64(n), 0))
+			_, _, _ = n.Int(), n.Time(), n.Duration()
+		}
+		written, err := json.Marshal(value)
+		require.NoError(t, err)
+		again, err := wire.DecodeJSON[reply](string(written))
+		require.NoError(t, err)
+		require.Equal(t, len(value.List), len(again.List))
+		require.Equal(t, value.Text, again.Text)
+		require.Equal(t, value.Number, again.Number)
+	})
+}
