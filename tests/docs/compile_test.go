@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,7 @@ var commonVars = map[string]string{
 func TestEveryBlockOfCodeCompiles(t *testing.T) {
 	found := goBlocks(t)
 	require.NotEmpty(t, found)
-	imports := newImporter(t)
+	imports := compiled(t)
 	for _, b := range found {
 		for _, problem := range b.check(imports) {
 			t.Error(problem)
@@ -58,7 +59,7 @@ func TestABlockThatDoesNotCompileIsFound(t *testing.T) {
 		"```go\nvar ctx = 1\n\nfunc f() string { return ctx }\n```\n\n" +
 		"```go\nif {\n```\n\n" +
 		"```go\nerr := client.Close()\nunused, err := client.Queues(ctx)\n```\n"
-	imports := newImporter(t)
+	imports := compiled(t)
 	var problems []string
 	for _, b := range blocks("page.md", text) {
 		for _, problem := range b.check(imports) {
@@ -72,16 +73,24 @@ func TestABlockThatDoesNotCompileIsFound(t *testing.T) {
 	require.Regexp(t, `^page\.md:21: `, problems[3])
 }
 
-// newImporter returns an importer of compiled packages.
-func newImporter(t *testing.T) types.Importer {
+// compiled returns an importer of compiled packages, which the tests share.
+func compiled(t *testing.T) types.Importer {
 	t.Helper()
+	imports, err := newImporter()
+	require.NoError(t, err)
+	return imports
+}
+
+var newImporter = sync.OnceValues(func() (types.Importer, error) {
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, blockImports...)
 	command := exec.Command("go", args...)
 	command.Dir = root
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	list, err := command.Output()
-	require.NoError(t, err, stderr.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.String())
+	}
 	exports := map[string]string{}
 	for line := range strings.Lines(string(list)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -92,8 +101,8 @@ func newImporter(t *testing.T) types.Importer {
 			return nil, fmt.Errorf("package %s is not among blockImports", path)
 		}
 		return os.Open(exports[path])
-	})
-}
+	}), nil
+})
 
 // check type-checks a block and returns what is wrong. That imports and variables are not used is
 // not wrong.
