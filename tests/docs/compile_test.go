@@ -21,7 +21,7 @@ import (
 
 // blockImports are the packages that a block may use without importing them.
 var blockImports = []string{
-	"bytes", "context", "crypto/rand", "crypto/tls", "crypto/x509", "encoding/csv", "encoding/json",
+	"bytes", "cmp", "context", "crypto/rand", "crypto/tls", "crypto/x509", "encoding/csv", "encoding/json",
 	"errors", "expvar", "fmt", "io", "log", "log/slog", "net/http", "os", "os/signal", "strings",
 	"syscall", "testing", "time",
 	"github.com/redis/go-redis/v9",
