@@ -112,7 +112,7 @@ func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	live := newLiveEnv(t)
 	live.put("other", qless.JID("done"))
 	require.NoError(t, live.pop("other").Complete(t.Context()))
-	job, got := live.works(qless.WorkerConfig{}, returns(qless.Next("next", both...)))
+	job, got := live.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn("done"))))
 	require.Equal(t, "complete", got.action)
 	require.Equal(t, qless.StateWaiting, job.State)
 }

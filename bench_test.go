@@ -27,8 +27,9 @@ func benchmarkPickUp(b *testing.B, idle int) {
 	require.NoError(b, err)
 	taken := make(chan time.Time, 1)
 	for range idle {
-		worker := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
-		worker.HandleFunc("K", func(context.Context, *qless.Job) error {
+		worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
+		require.NoError(b, err)
+		worker.Handle("K", func(context.Context, *qless.Job) error {
 			taken <- time.Now()
 			return nil
 		})

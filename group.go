@@ -5,26 +5,37 @@ import (
 	"slices"
 )
 
-// A WorkerGroup is a worker for several namespaces, such as those of [Shards], or of tenants: one
-// [Worker] each, with the same handlers, that are started and stopped together.
+// A WorkerGroup is a worker of several namespaces, such as those of [Shards] or of tenants. It
+// has one [Worker] for each, with the same handlers, and starts and stops them together.
 type WorkerGroup struct {
 	workers []*Worker
 }
 
-// NewWorkerGroup returns a group of workers, one for each client. Each has the whole config, so the
-// group works up to Concurrency jobs of each namespace at once. The Schedules are followed in
-// one of the namespaces: each by the client that its id picks, as [Shard] would for a jid.
-func NewWorkerGroup(clients []*Client, config WorkerConfig) *WorkerGroup {
+// NewWorkerGroup returns a group with one worker for each client. Each has the whole config, so
+// the group works up to Concurrency jobs of each namespace at once. Each of the Schedules is
+// followed in one of the namespaces, which its ID picks. A configuration that can't be used is
+// [ErrInvalid], and so is no client. A nil client panics.
+func NewWorkerGroup(clients []*Client, config WorkerConfig) (*WorkerGroup, error) {
+	if len(clients) == 0 {
+		return nil, invalid("work", "", "no clients")
+	}
+	if slices.Contains(clients, nil) {
+		panic("qless: NewWorkerGroup: nil client")
+	}
 	g := &WorkerGroup{}
 	shards := Shards{key: ByQueue, clients: clients}
 	for _, c := range clients {
 		own := config
-		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s *Schedule) bool {
-			return shards.Of(s.id, "") != c
+		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s Schedule) bool {
+			return shards.Of(s.ID, "") != c
 		})
-		g.workers = append(g.workers, NewWorker(c, own))
+		w, err := NewWorker(c, own)
+		if err != nil {
+			return nil, err
+		}
+		g.workers = append(g.workers, w)
 	}
-	return g
+	return g, nil
 }
 
 // Workers returns the workers, in the order of their clients.
@@ -37,11 +48,6 @@ func (g *WorkerGroup) Handle(klass string, handler Handler, options ...HandleOpt
 	}
 }
 
-// HandleFunc registers a function as [WorkerGroup.Handle] does a handler.
-func (g *WorkerGroup) HandleFunc(klass string, work func(ctx context.Context, job *Job) error, options ...HandleOption) {
-	g.Handle(klass, HandlerFunc(work), options...)
-}
-
 // Use wraps the handlers of each worker, as [Worker.Use] does.
 func (g *WorkerGroup) Use(middleware ...Middleware) {
 	for _, w := range g.workers {
@@ -49,24 +55,19 @@ func (g *WorkerGroup) Use(middleware ...Middleware) {
 	}
 }
 
-// Run starts the workers and blocks until all have stopped: when the context ends, or by
-// [WorkerGroup.Stop] or [WorkerGroup.Drain].
+// Run starts the workers and blocks until all have stopped: because the context has ended, or
+// by [WorkerGroup.Stop] or [WorkerGroup.Drain]. It returns the error of [WorkerGroup.Start], or
+// what Stop returned.
 func (g *WorkerGroup) Run(ctx context.Context) error {
 	if err := g.Start(ctx); err != nil {
 		return err
 	}
-	for _, w := range g.workers {
-		<-w.Closed()
-	}
-	return nil
+	return each(g.workers, func(w *Worker) error { <-w.closed; return w.stopErr })
 }
 
-// Start starts the workers and returns at once, as [Worker.Start] does. When one can't be started,
-// none is left running.
+// Start starts the workers and returns at once, as [Worker.Start] does. If one can't be
+// started, none is left running.
 func (g *WorkerGroup) Start(ctx context.Context) error {
-	if len(g.workers) == 0 {
-		return invalid("work", "", "no client is given")
-	}
 	for i, w := range g.workers {
 		if err := w.Start(ctx); err != nil {
 			started := WorkerGroup{workers: g.workers[:i]}
@@ -77,17 +78,20 @@ func (g *WorkerGroup) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops all workers at once, each as [Worker.Stop] does.
+// Stop stops all workers at once, each as [Worker.Stop] does. It returns the first error, in
+// the order of the clients.
 func (g *WorkerGroup) Stop(ctx context.Context) error {
 	return each(g.workers, func(w *Worker) error { return w.Stop(ctx) })
 }
 
-// Drain drains all workers at once, each as [Worker.Drain] does.
+// Drain drains all workers at once, each as [Worker.Drain] does. It returns the first error, in
+// the order of the clients.
 func (g *WorkerGroup) Drain(ctx context.Context) error {
 	return each(g.workers, func(w *Worker) error { return w.Drain(ctx) })
 }
 
-// Healthy returns nil while all workers do their work, as [Worker.Healthy] tells.
+// Healthy returns nil if all workers are healthy, as [Worker.Healthy] says, else the first
+// error.
 func (g *WorkerGroup) Healthy() error {
 	return each(g.workers, func(w *Worker) error { return w.Healthy() })
 }

@@ -2,78 +2,104 @@ package qless
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// A Handler works jobs. What it returns says what becomes of the job:
+// A Handler works a job. What it returns decides what happens to the job:
 //
 //   - nil completes it and saves its data, unless the handler has ended it itself;
 //   - [Next] completes it and puts it into another queue;
-//   - [Snooze] gives it back without spending a retry;
-//   - [RetryIn] retries it after a time, [FailWith] fails it at once;
-//   - any other error retries it after the worker's [Backoff], and fails it when it has no
+//   - [Snooze] releases it for a time, without using up a retry;
+//   - [RetryIn] retries it after a time, and [FailWith] fails it at once;
+//   - any other error retries it after the worker's [Backoff], or fails it if it has no
 //     retries left.
 //
-// A panic fails the job with its stack. The context ends when the job's lock is lost, the
-// job is canceled, its time is over, or the worker is stopped; [context.Cause] tells which.
-// Once the lock is lost, what the handler returns is of no effect. One whose time is over has its
-// lock still: it completes its job by nil, and an error has the job retried. When it returns the
-// context's error, that is [ErrMaxRunTime] for [Backoff] and FailGroup.
+// A panic fails the job, with its stack as the message.
 //
-// Jobs are run at least once: a handler may be called again for a job that it has worked
-// already, when its worker died or lost the lock before the server knew.
-type Handler interface {
-	Work(ctx context.Context, job *Job) error
-}
+// The context inherits the values of the context that the worker was started with, and
+// [ClientFromContext] returns the worker's client. It ends when the job's lock is lost, the
+// job is canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] tells
+// which. Once the lock is lost, what the handler returns has no effect. A handler that exceeds
+// its MaxRunTime still has the lock: it completes the job by returning nil. If it returns the
+// context's error instead, [Backoff] and FailGroup are given [ErrMaxRunTime].
+//
+// A job is run at least once. A handler may be called again for a job that it has already
+// worked, if the worker died or lost the lock before the server knew the outcome.
+//
+// The job that a handler is given has no History, Dependencies or Dependents, and Tracked is
+// not set. [Job.Refresh] reads them.
+type Handler func(ctx context.Context, job *Job) error
 
-// HandlerFunc makes a handler of a function.
-type HandlerFunc func(ctx context.Context, job *Job) error
-
-// Work calls the function.
-func (f HandlerFunc) Work(ctx context.Context, job *Job) error { return f(ctx, job) }
-
-// A Middleware wraps a handler to do something around its work.
-type Middleware func(Handler) Handler
-
-// A HandleOption changes how the jobs of one klass are worked.
-type HandleOption func(*route)
-
-// WithBackoff sets how long the jobs of a klass wait before they are retried. Defaults to
-// the worker's.
-func WithBackoff(backoff Backoff) HandleOption {
-	return func(r *route) { r.backoff = backoff }
-}
-
-// WithMaxRunTime ends the context of a klass's handler after a time, as the MaxRunTime of
-// [WorkerConfig] does. Defaults to the worker's.
-func WithMaxRunTime(d time.Duration) HandleOption {
-	return func(r *route) { r.maxRunTime = d }
-}
-
-// Handle registers a function, with a [Worker] or a [WorkerGroup], for a klass whose data is
-// decoded into a T first. Data that does not fit fails the job in the group <klass>:data: a retry
-// would not mend it.
-func Handle[T any](w Registrar, klass string, work func(ctx context.Context, job *Job, data T) error, options ...HandleOption) {
-	w.Handle(klass, HandlerFunc(func(ctx context.Context, job *Job) error {
+// Typed returns a handler that decodes the job's data into a T before it calls work. Data
+// that does not fit fails the job in the group <klass>:data, as a retry would not help. It
+// panics if work is nil.
+func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handler {
+	if work == nil {
+		panic("qless: Typed: nil function")
+	}
+	return func(ctx context.Context, job *Job) error {
 		var data T
 		if err := job.Unmarshal(&data); err != nil {
 			return FailWith(job.Klass+":data", err)
 		}
 		return work(ctx, job, data)
-	}), options...)
+	}
 }
 
-// A Registrar takes handlers: a [Worker] or a [WorkerGroup].
-type Registrar interface {
-	Handle(klass string, handler Handler, options ...HandleOption)
-}
+// A Middleware wraps a handler. See [OutcomeOf] for what the handler's error means.
+type Middleware func(next Handler) Handler
+
+// A HandleOption changes how the jobs of one klass are worked: [MaxRunTime] or
+// [RetryBackoff].
+type HandleOption interface{ applyHandle(*route) }
+
+// MaxRunTime ends the context of a klass's handler after a time, like the field of
+// [WorkerConfig]. Defaults to 0: the worker's. The value -1 means never.
+type MaxRunTime time.Duration
+
+func (d MaxRunTime) applyHandle(r *route) { r.maxRunTime = time.Duration(d) }
+
+// RetryBackoff sets how long the jobs of a klass wait before they are retried. Defaults to
+// the worker's Backoff.
+type RetryBackoff Backoff
+
+func (b RetryBackoff) applyHandle(r *route) { r.backoff = Backoff(b) }
 
 // route is a handler and how its jobs are worked.
 type route struct {
 	handler    Handler
-	backoff    Backoff
-	maxRunTime time.Duration
+	backoff    Backoff       // nil for the worker's
+	maxRunTime time.Duration // 0 for the worker's, -1 for never
+}
+
+// newRoute returns the route of a klass, or panics.
+func newRoute(klass string, handler Handler, options []HandleOption) *route {
+	refuse := func(problem any) { panic(fmt.Sprintf("qless: Handle(%q): %v", klass, problem)) }
+	switch {
+	case klass == "":
+		refuse("the klass is empty")
+	case !utf8.ValidString(klass):
+		refuse("the klass is not UTF-8")
+	case handler == nil:
+		refuse("nil handler")
+	}
+	r := &route{handler: handler}
+	for _, option := range options {
+		if option == nil {
+			refuse("nil option")
+		}
+		if backoff, ok := option.(RetryBackoff); ok && backoff == nil {
+			refuse("nil RetryBackoff")
+		}
+		option.applyHandle(r)
+	}
+	if r.maxRunTime < 0 && r.maxRunTime != none {
+		refuse(fmt.Sprintf("negative MaxRunTime %v", r.maxRunTime))
+	}
+	return r
 }
 
 // mux finds the handler of a klass.
@@ -82,17 +108,20 @@ type mux struct {
 	prefixes map[string]*route // by what a klass begins with; "" takes every klass
 }
 
-// add registers a route for a klass, or, for a pattern that ends in *, for all klasses that
-// begin with what stands before it.
+// add registers a route for a klass or, if the pattern ends in *, for every klass with that
+// prefix. It panics if there is one already.
 func (m *mux) add(pattern string, r *route) {
 	if m.exact == nil {
 		m.exact, m.prefixes = map[string]*route{}, map[string]*route{}
 	}
+	routes, name := m.exact, pattern
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		m.prefixes[prefix] = r
-	} else {
-		m.exact[pattern] = r
+		routes, name = m.prefixes, prefix
 	}
+	if routes[name] != nil {
+		panic(fmt.Sprintf("qless: Handle(%q): the klass has a handler already", pattern))
+	}
+	routes[name] = r
 }
 
 // find returns the route of a klass: its own, else that of the longest prefix, else nil.
@@ -106,4 +135,17 @@ func (m *mux) find(klass string) *route {
 		}
 	}
 	return nil
+}
+
+// isEmpty reports whether no handler is registered.
+func (m *mux) isEmpty() bool { return len(m.exact)+len(m.prefixes) == 0 }
+
+// clientKey is the key of the client in the context of a handler.
+type clientKey struct{}
+
+// ClientFromContext returns the client of the worker that called the handler to which the
+// context was given, for instance to put follow-up jobs. It returns nil for another context.
+func ClientFromContext(ctx context.Context) *Client {
+	client, _ := ctx.Value(clientKey{}).(*Client)
+	return client
 }

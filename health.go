@@ -15,15 +15,10 @@ import (
 
 // health is what a worker knows of itself. The worker's mutex guards it.
 type health struct {
-	turnedAt  time.Time // when an exchange with the server last went well
-	askedAt   time.Time // since when an exchange is due, or tried; zero when none is
-	refused   error     // what the server said when it refused the last exchange
-	completed int
-	failed    int
-	retried   int
-	released  int
-	ended     int
-	lost      int
+	turnedAt  time.Time            // when an exchange with the server last went well
+	askedAt   time.Time            // since when an exchange is due, or tried; zero when none is
+	refused   error                // what the server said when it refused the last exchange
+	stats     WorkerStats          // the counts alone
 	unknownAt map[string]time.Time // when a klass was last reported
 }
 
@@ -40,31 +35,22 @@ func (h *health) asksNothing() { h.askedAt = time.Time{} }
 // turned notes that an exchange went well.
 func (h *health) turned(now time.Time) { h.turnedAt, h.askedAt, h.refused = now, time.Time{}, nil }
 
-func (h *health) count(a action) {
-	switch a {
-	case actionComplete:
-		h.completed++
-	case actionFail:
-		h.failed++
-	case actionRetry:
-		h.retried++
-	case actionRelease:
-		h.released++
-	}
-}
+func (h *health) count(a Action) { *actions[a].count(&h.stats)++ }
 
 // WorkerStats is what a worker does and has done since it was started.
 type WorkerStats struct {
-	Completed int          // completed, for good or into a next queue
-	Failed    int          // failed at once; those out of retries count as retried
-	Retried   int          // retried, or failed for want of retries
-	Released  int          // given back without spending a retry
-	Ended     int          // ended by their handlers themselves
-	Lost      int          // results that were discarded: the lock was lost, or the server refused
-	Running   []RunningJob // oldest first
-	Queues    []string     // where jobs are taken from, as the patterns match now
-	Paused    bool
-	LastTurn  time.Time // when the server last answered
+	Completed int // jobs completed, for good or into a next queue
+	Failed    int // jobs failed at once; one that has no retries left counts as retried
+	Retried   int // jobs retried, or failed because they had no retries left
+	Released  int // jobs released without using up a retry
+	Ended     int // jobs that their handlers ended themselves
+	Canceled  int // jobs that were canceled while they ran
+	Lost      int // results that were discarded: the lock was lost, or the server refused them
+
+	Running  []RunningJob // oldest first
+	Queues   []string     // where jobs are taken from, as the patterns match now
+	Paused   bool
+	LastTurn time.Time // when the server last answered
 }
 
 // RunningJob is a job at work.
@@ -78,11 +64,8 @@ func (w *Worker) Stats() WorkerStats {
 	queues := w.resolved()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := WorkerStats{
-		Completed: w.health.completed, Failed: w.health.failed, Retried: w.health.retried,
-		Released: w.health.released, Ended: w.health.ended, Lost: w.health.lost,
-		Queues: queues, Paused: w.paused, LastTurn: w.health.turnedAt,
-	}
+	s := w.health.stats
+	s.Queues, s.Paused, s.LastTurn = queues, w.paused, w.health.turnedAt
 	for _, r := range w.running {
 		s.Running = append(s.Running, RunningJob{JID: r.jid, Klass: r.klass, Queue: r.queue, Since: r.started})
 	}
@@ -195,15 +178,22 @@ type note struct {
 	level   slog.Level
 	message string
 	args    []any
+	do      func() // instead of logging
 }
 
 func (n *notes) add(level slog.Level, message string, args ...any) {
-	*n = append(*n, note{level, message, args})
+	*n = append(*n, note{level: level, message: message, args: args})
 }
+
+func (n *notes) do(do func()) { *n = append(*n, note{do: do}) }
 
 // report logs what was collected. The mutex is not held.
 func (w *Worker) report(log notes) {
 	for _, n := range log {
-		w.log.Log(context.Background(), n.level, n.message, n.args...)
+		if n.do != nil {
+			n.do()
+		} else {
+			w.log.Log(context.Background(), n.level, n.message, n.args...)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -98,8 +99,9 @@ type Job struct {
 
 // hold is what a worker and the handler of a job know of each other's part in its run.
 type hold struct {
-	ended atomic.Bool // the handler has ended it
-	lost  atomic.Bool // the worker has let go of it: the job is not this run's any more
+	ended   atomic.Bool // the handler has ended it
+	outcome Outcome     // how; set before ended is
+	lost    atomic.Bool // the worker has let go of it: the job is not this run's any more
 }
 
 // Failure is why a job failed.
@@ -131,9 +133,10 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage
 }
 
-// end notes that the handler has ended the job.
-func (j *Job) end() {
-	if j.hold != nil {
+// end notes that the handler has ended the job, and how.
+func (j *Job) end(outcome Outcome) {
+	if j.hold != nil && !j.hold.ended.Load() {
+		j.hold.outcome = outcome
 		j.hold.ended.Store(true)
 	}
 }
@@ -216,7 +219,7 @@ func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
 	}
 	j.State, j.Queue, j.Worker, j.Expires, j.Failure = State(state), o.next, "", time.Time{}, nil
 	j.Remaining = j.Retries
-	j.end()
+	j.end(Outcome{Action: ActionComplete, Queue: o.next})
 	return nil
 }
 
@@ -239,7 +242,7 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	j.State, j.Worker, j.Expires = StateFailed, "", time.Time{}
-	j.end()
+	j.end(Outcome{Action: ActionFail, Group: group, Err: errors.New(message)})
 	return nil
 }
 
@@ -282,7 +285,7 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
 	default:
 		j.State = StateWaiting
 	}
-	j.end()
+	j.end(Outcome{Action: ActionRetry, Group: group})
 	return nil
 }
 
@@ -314,7 +317,7 @@ func (j *Job) Heartbeat(ctx context.Context) error {
 func (j *Job) Cancel(ctx context.Context) error {
 	err := j.client.Cancel(ctx, j.JID)
 	if err == nil {
-		j.end()
+		j.end(Outcome{})
 	}
 	return err
 }
@@ -337,7 +340,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		return err
 	}
 	j.Queue, j.Worker, j.Expires = queue, "", time.Time{}
-	j.end()
+	j.end(Outcome{Queue: queue})
 	return nil
 }
 
@@ -466,7 +469,7 @@ func (j *Job) Timeout(ctx context.Context) error {
 	err := j.client.Timeout(ctx, j.JID)
 	if err == nil {
 		j.State, j.Expires = StateStalled, time.Time{}
-		j.end()
+		j.end(Outcome{})
 	}
 	return err
 }

@@ -127,34 +127,43 @@ func (w *Worker) renewed(batch []*run, answers []string, asked time.Time) {
 			continue
 		}
 		if w.running[r.jid] == r && !r.hold.ended.Load() {
-			log.add(slog.LevelWarn, "qless: a lock is lost",
-				"jid", r.jid, "klass", r.klass, "problem", problem)
-			cause := error(ErrLockLost)
-			if r.doubt != nil {
-				cause = r.doubt
-			} else if codeOf(problem) == CodeNotFound {
-				cause = ErrCanceled
-			}
-			w.drop(r, cause)
+			w.lose(r, problem, &log)
 		}
 	}
 	w.mu.Unlock()
 	w.report(log)
 }
 
+// lose drops a job that the server says is not this worker's. The mutex is held.
+func (w *Worker) lose(r *run, problem string, log *notes) {
+	cause := error(ErrLockLost)
+	if r.doubt != nil {
+		cause = r.doubt
+	} else if codeOf(problem) == CodeNotFound {
+		cause = ErrCanceled
+	}
+	if errors.Is(cause, ErrCanceled) {
+		w.canceled(r, log)
+	} else {
+		log.add(slog.LevelWarn, "qless: a lock is lost",
+			"jid", r.jid, "klass", r.klass, "problem", problem)
+	}
+	w.drop(r, cause, log)
+}
+
 // expire drops a job whose lock has ended because renewals did not get through.
 func (w *Worker) expire(r *run) {
+	var after notes
 	w.mu.Lock()
 	expired := w.running[r.jid] == r && !r.hold.ended.Load() && !time.Now().Before(r.until)
 	if expired {
 		r.expired = true
-		w.drop(r, ErrLockLost)
+		after.add(slog.LevelWarn, "qless: a lock has ended before it could be renewed",
+			"jid", r.jid, "klass", r.klass)
+		w.drop(r, ErrLockLost, &after)
 	}
 	w.mu.Unlock()
-	if expired {
-		w.log.Warn("qless: a lock has ended before it could be renewed",
-			"jid", r.jid, "klass", r.klass)
-	}
+	w.report(after)
 }
 
 // doubt has a job's lock renewed at once, because an event says that it is lost. The event may

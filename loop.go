@@ -58,7 +58,7 @@ func (w *Worker) todo() todo {
 	w.noteQuiet()
 	stopping := w.state == workerStopping
 	t := todo{outcomes: w.outcomes}
-	w.outcomes, w.telling = nil, len(t.outcomes)
+	w.outcomes, w.telling = nil, t.outcomes
 	if stopping && w.isQuiet() {
 		t.done, t.leave = true, w.idle
 		return t
@@ -66,7 +66,7 @@ func (w *Worker) todo() todo {
 	if stopping || w.paused {
 		t.leave = w.idle
 	} else if w.hungry {
-		t.room = max(0, w.cfg.Concurrency-w.busy)
+		t.room = max(0, w.cfg.Concurrency-len(w.working))
 	}
 	if t.something() {
 		w.health.asks(time.Now())
@@ -140,7 +140,7 @@ func (l *looper) tellWithout(ctx context.Context, outcomes []*outcome, err error
 func (w *Worker) hasTold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.telling = 0
+	w.telling = nil
 	w.noteQuiet()
 }
 
@@ -310,7 +310,7 @@ func (l *looper) recover(ctx context.Context) error {
 			log.add(slog.LevelWarn,
 				"qless: a job whose reservation was not heard of is given back", "jid", jid)
 			w.outcomes = append(w.outcomes, &outcome{
-				action: actionRelease, jid: jid, queue: "?", args: []string{"0"},
+				Outcome: Outcome{Action: ActionRelease}, jid: jid, queue: "?",
 				until: time.Now().Add(unknownLock),
 			})
 		}

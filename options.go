@@ -18,6 +18,9 @@ type (
 	// A CompleteOption changes one [Job.Complete].
 	CompleteOption interface{ applyComplete(*callOptions) }
 
+	// A NextOption changes one [Next]: [Delay] or [DependsOn].
+	NextOption interface{ applyNext(*callOptions) }
+
 	// A RetryOption changes one [Job.Retry].
 	RetryOption interface{ applyRetry(*callOptions) }
 
@@ -98,6 +101,7 @@ type DelayOption time.Duration
 
 func (o DelayOption) applyPut(c *callOptions)      { c.delay = (*time.Duration)(&o) }
 func (o DelayOption) applyComplete(c *callOptions) { c.delay = (*time.Duration)(&o) }
+func (o DelayOption) applyNext(c *callOptions)     { c.delay = (*time.Duration)(&o) }
 func (o DelayOption) applyRetry(c *callOptions)    { c.delay = (*time.Duration)(&o) }
 
 // Delay keeps a job from being popped for a time. Defaults to 0. A put with [DependsOn] has both:
@@ -110,6 +114,7 @@ func Delay(delay time.Duration) DelayOption { return DelayOption(delay) }
 type DependsOption []string
 
 func (o DependsOption) applyPut(c *callOptions)      { c.depends = append(c.depends, o...) }
+func (o DependsOption) applyNext(c *callOptions)     { c.depends = append(c.depends, o...) }
 func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depends, o...) }
 
 // DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
@@ -118,15 +123,15 @@ func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depe
 // [ErrInvalid].
 func DependsOn(jids ...string) DependsOption { return jids }
 
-// A NextOption goes with complete.
-type NextOption string
+// A NextQueueOption goes with complete.
+type NextQueueOption string
 
-func (o NextOption) applyComplete(c *callOptions) { c.next = string(o) }
+func (o NextQueueOption) applyComplete(c *callOptions) { c.next = string(o) }
 
 // NextQueue makes a completed job go on to another queue, as the same job with fresh
 // retries. [Delay] and [DependsOn] say when it may run there; with both, and no dependency left to
 // wait for, it may run at once.
-func NextQueue(name string) NextOption { return NextOption(name) }
+func NextQueue(name string) NextQueueOption { return NextQueueOption(name) }
 
 // A FailureOption goes with retry.
 type FailureOption struct{ group, message string }

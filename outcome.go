@@ -2,130 +2,264 @@ package qless
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Backoff says how long a job waits before it is retried. Attempt is 1 after the first
-// failure.
-type Backoff func(job *Job, attempt int, err error) time.Duration
-
-// ExponentialBackoff doubles the wait with each attempt, from first to at most longest, and
-// varies it by a quarter up or down, so that jobs that failed together are not retried
-// together.
-func ExponentialBackoff(first, longest time.Duration) Backoff {
-	return func(_ *Job, attempt int, _ error) time.Duration {
-		wait := longest
-		if shift := attempt - 1; shift < 32 && first<<shift>>shift == first {
-			wait = min(first<<shift, longest)
-		}
-		return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
-	}
-}
-
-// DefaultBackoff waits about 1 s, 2 s, 4 s and so on, at most about 10 minutes.
-var DefaultBackoff = ExponentialBackoff(time.Second, 10*time.Minute)
-
-// Reasons for which a handler's context ends, besides [ErrLockLost].
+// Reasons why a handler's context ends, besides [ErrLockLost].
 var (
 	// ErrCanceled means that the job was canceled.
 	ErrCanceled = &Error{Code: CodeCanceled, Message: "the job was canceled"}
 
-	// ErrMaxRunTime means that the handler ran for longer than it may.
+	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
 	ErrMaxRunTime = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
 
 	// ErrStopped means that the worker was stopped.
 	ErrStopped = &Error{Code: CodeStopped, Message: "the worker was stopped"}
 )
 
-// directive is an error that a handler returns to say what becomes of its job.
-type directive struct {
-	action  action
-	delay   time.Duration
-	group   string
-	options callOptions
-	err     error
+// An Action is how a worker ends its hold on a job.
+type Action string
+
+// The actions of outcomes.
+const (
+	ActionComplete Action = "complete" // complete, or go on to another queue
+	ActionFail     Action = "fail"     // fail at once
+	ActionRelease  Action = "release"  // go back to the queue without using up a retry
+	ActionRetry    Action = "retry"    // go back to the queue, or fail if no retries are left
+)
+
+// An Outcome says what happens to a job that a handler has worked. The errors that [Next],
+// [Snooze], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns what any
+// error of a handler means.
+type Outcome struct {
+	// Action is what happens to the job.
+	Action Action
+
+	// Queue is where a complete job goes on to. Empty means that it is complete for good.
+	Queue string
+
+	// Delay is how long a job that does not end waits. For ActionRetry, 0 leaves it to the
+	// [Backoff], and a negative delay is none. For ActionRelease, 0 means 1 s.
+	Delay time.Duration
+
+	// DependsOn are the jids that a job waits for in its next Queue.
+	DependsOn []string
+
+	// Priority is the job's priority in its next Queue. Nil leaves it as it is.
+	Priority *int
+
+	// Retries is how many retries the job has in its next Queue. Nil leaves it as it is.
+	Retries *int
+
+	// Tags are the job's tags in its next Queue. Nil leaves them as they are.
+	Tags []string
+
+	// Group is the failure group: for ActionFail the klass if it is empty, for ActionRetry
+	// what FailGroup of [WorkerConfig] says.
+	Group string
+
+	// Err is why the job is failed or retried.
+	Err error
 }
 
-func (d *directive) Error() string {
-	switch d.action {
-	case actionComplete:
-		return "next queue " + strconv.Quote(d.options.next)
-	case actionRelease:
-		return "snooze for " + d.delay.String()
+// Error returns the text of Err, or describes the outcome if there is none.
+func (o *Outcome) Error() string {
+	switch {
+	case o.Err != nil:
+		return o.Err.Error()
+	case o.Action == ActionComplete && o.Queue != "":
+		return "next queue " + strconv.Quote(o.Queue)
+	case o.Action == ActionRelease:
+		return "snooze for " + o.Delay.String()
 	}
-	if d.err == nil {
-		return string(d.action)
+	return string(o.Action)
+}
+
+// Unwrap returns Err.
+func (o *Outcome) Unwrap() error { return o.Err }
+
+// OutcomeOf returns what an error that a handler returned means: ActionComplete for nil, the
+// [Outcome] in its chain if there is one, and else ActionRetry with the error.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Outcome{Action: ActionComplete}
 	}
-	return d.err.Error()
+	var o *Outcome
+	if errors.As(err, &o) && o != nil {
+		return *o
+	}
+	return Outcome{Action: ActionRetry, Err: err}
 }
 
-func (d *directive) Unwrap() error { return d.err }
-
-// RetryIn is returned by a handler to retry its job after a time, at the price of a retry; a
-// negative time is 0. Without any left the job fails. The error says why.
-func RetryIn(delay time.Duration, err error) error {
-	return &directive{action: actionRetry, delay: max(delay, 0), err: err}
-}
-
-// FailWith is returned by a handler to fail its job at once, whatever retries it has left.
-func FailWith(group string, err error) error {
-	return &directive{action: actionFail, group: group, err: err}
-}
-
-// Next is returned by a handler to complete its job and put it into another queue, after a
-// [Delay] or when other jobs are complete ([DependsOn]). With both, and no dependency left to wait
-// for, the delay does not count: the job can be popped at once.
-func Next(queue string, options ...CompleteOption) error {
-	d := &directive{action: actionComplete}
+// Next is returned by a handler to complete its job and put it into another queue, with fresh
+// retries. The options are those of [NextOption]. With [Delay] and [DependsOn], the delay does
+// not count if all the other jobs are complete already.
+//
+// If the job can't be put there, because the queue or an option is invalid, it fails in the
+// group <klass>:next.
+func Next(queue string, options ...NextOption) error {
+	o := &Outcome{Action: ActionComplete, Queue: queue}
+	var given callOptions
 	for _, option := range options {
-		option.applyComplete(&d.options)
+		if option == nil {
+			o.Err = invalid("complete", "", "nil option")
+			return o
+		}
+		option.applyNext(&given)
 	}
-	d.options.next = queue
-	return d
+	if given.delay != nil {
+		o.Delay = *given.delay
+	}
+	o.DependsOn, o.Priority, o.Retries = given.depends, given.priority, given.retries
+	if given.tagged {
+		o.Tags = append([]string{}, given.tags...)
+	}
+	o.Err = o.checkNext("")
+	return o
 }
 
-// Snooze is returned by a handler to give its job back for a time. It spends no retry, and
-// the job's data is saved. A time of 0 or less is 1 s, as a job that came back at once, for free,
-// would keep its worker busy with nothing.
+// Snooze is returned by a handler to release its job for a time. It uses up no retry, and the
+// job's data is saved. A delay of 0 or less counts as 1 s: a job that came back at once would
+// keep its worker busy for nothing.
 func Snooze(delay time.Duration) error {
 	if delay <= 0 {
 		delay = minSnooze
 	}
-	return &directive{action: actionRelease, delay: delay}
+	return &Outcome{Action: ActionRelease, Delay: delay}
 }
 
-// minSnooze is how long a job is given back whose handler named no time.
+// minSnooze is how long a job is released for if its handler named no time.
 const minSnooze = time.Second
 
-// action is how a worker ends its hold on a job.
-type action string
+// RetryIn is returned by a handler to retry its job after a delay. It uses up a retry; without
+// any left the job fails. A delay of 0 or less means at once. The error says why, and may be
+// nil.
+func RetryIn(delay time.Duration, err error) error {
+	if delay <= 0 {
+		delay = none
+	}
+	return &Outcome{Action: ActionRetry, Delay: delay, Err: err}
+}
 
-const (
-	actionComplete action = "complete"
-	actionFail     action = "fail"
-	actionRetry    action = "retry"
-	actionRelease  action = "release"
-)
+// FailWith is returned by a handler to fail its job at once, whatever retries it has left. The
+// group defaults to the klass. The error says why, and may be nil.
+func FailWith(group string, err error) error {
+	return &Outcome{Action: ActionFail, Group: group, Err: err}
+}
+
+// A PanicError is the Err of the outcome of a job whose handler panicked.
+type PanicError struct {
+	Value any    // what the handler panicked with
+	Stack []byte // the stack of the goroutine, as [runtime/debug.Stack] formats it
+}
+
+// Error returns the value and the stack.
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.Value, p.Stack) }
+
+// Unwrap returns the value if it is an error.
+func (p *PanicError) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
+// none is the value of a duration that means none where 0 means the default.
+const none time.Duration = -1
+
+// checkNext errors unless a complete job can go where the outcome says.
+func (o *Outcome) checkNext(jid string) error {
+	if err := checkName("complete", "next queue", o.Queue); err != nil {
+		return err
+	}
+	options := o.nextOptions()
+	options.jid = jid
+	return options.check("complete")
+}
+
+func (o *Outcome) nextOptions() callOptions {
+	return callOptions{
+		delay: &o.Delay, depends: o.DependsOn, priority: o.Priority, retries: o.Retries,
+		tags: o.Tags, tagged: o.Tags != nil,
+	}
+}
+
+// hasNext reports whether the outcome says anything of a next queue.
+func (o *Outcome) hasNext() bool {
+	return o.Queue != "" || o.Delay != 0 || o.DependsOn != nil || o.Priority != nil ||
+		o.Retries != nil || o.Tags != nil
+}
+
+// An actionSpec is how an action is told to the script finish, and counted.
+type actionSpec struct {
+	args  func(o *Outcome) []string
+	since []string // what goes before the time at which the job was taken
+	count func(s *WorkerStats) *int
+}
+
+var actions = map[Action]actionSpec{
+	ActionComplete: {
+		args:  (*Outcome).completeArgs,
+		since: []string{"since"},
+		count: func(s *WorkerStats) *int { return &s.Completed },
+	},
+	ActionFail: {
+		args:  func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
+		count: func(s *WorkerStats) *int { return &s.Failed },
+	},
+	ActionRelease: {
+		args:  func(o *Outcome) []string { return []string{wire.FormatSeconds(o.Delay)} },
+		count: func(s *WorkerStats) *int { return &s.Released },
+	},
+	ActionRetry: {
+		args: func(o *Outcome) []string {
+			return []string{wire.FormatSeconds(o.Delay), validText(o.Group), o.message()}
+		},
+		count: func(s *WorkerStats) *int { return &s.Retried },
+	},
+}
+
+func (o *Outcome) completeArgs() []string {
+	if o.Queue == "" {
+		return nil
+	}
+	options := o.nextOptions()
+	args := []string{"next", o.Queue, "delay", options.delayText()}
+	if len(o.DependsOn) > 0 {
+		args = append(args, "depends", jsonList(o.DependsOn))
+	}
+	if o.Priority != nil {
+		args = append(args, "priority", strconv.Itoa(*o.Priority))
+	}
+	if o.Retries != nil {
+		args = append(args, "retries", strconv.Itoa(*o.Retries))
+	}
+	if o.Tags != nil {
+		args = append(args, "tags", jsonList(o.Tags))
+	}
+	return args
+}
+
+// message is what a failed or retried job says of its error.
+func (o *Outcome) message() string {
+	if o.Err == nil {
+		return ""
+	}
+	return validText(o.Err.Error())
+}
 
 // outcome is what became of a job here, to be told to the server.
 type outcome struct {
-	action   action
+	Outcome
+	run      *run // nil if the job was never started here, or is not its run's any more
 	jid      string
 	queue    string
-	since    string // when the job was taken, as the server said; empty when that is not known
-	data     string // empty when it did not change
-	args     []string
+	since    string    // when the job was taken, as the server said; empty when that is not known
+	data     string    // empty when it did not change
 	until    time.Time // when the lock ends
 	unknown  bool      // it was sent before, and no answer came
 	alone    bool      // the server refused a call with it: it goes by itself
@@ -138,7 +272,7 @@ func (o *outcome) lockEnded() bool { return !time.Now().Before(o.until) }
 // appendTo appends the outcome as the script finish takes it.
 func (o *outcome) appendTo(args []any) []any {
 	details := o.details()
-	args = append(args, string(o.action), o.jid, o.queue, o.data, strconv.Itoa(len(details)))
+	args = append(args, string(o.Action), o.jid, o.queue, o.data, strconv.Itoa(len(details)))
 	return anys(args, details...)
 }
 
@@ -146,19 +280,12 @@ func (o *outcome) appendTo(args []any) []any {
 // which run of the job it is about: if the first answer was lost, so may be the answer to a
 // reserve that took the same job again.
 func (o *outcome) details() []string {
-	if !o.unknown || o.since == "" {
-		return o.args
+	spec := actions[o.Action]
+	details := spec.args(&o.Outcome)
+	if o.unknown && o.since != "" {
+		details = append(slices.Concat(details, spec.since), o.since)
 	}
-	details := slices.Clone(o.args)
-	switch o.action {
-	case actionComplete:
-		details = append(details, "since")
-	case actionRetry:
-		for len(details) < 3 {
-			details = append(details, "")
-		}
-	}
-	return append(details, o.since)
+	return details
 }
 
 // decide turns what a handler returned into the outcome of its job. A panic of the backoff,
@@ -166,150 +293,58 @@ func (o *outcome) details() []string {
 func (w *Worker) decide(r *run, err error) (o *outcome) {
 	defer func() {
 		if value := recover(); value != nil {
-			o = w.outcomeOf(r, r.panicked(value))
+			o = w.outcomeOf(r, w.panicked(r, value))
 		}
 	}()
 	return w.outcomeOf(r, err)
 }
 
 func (w *Worker) outcomeOf(r *run, err error) *outcome {
-	o := &outcome{jid: r.jid, queue: r.queue, since: r.since}
 	data, dataErr := r.changedData()
 	if dataErr != nil {
 		err = FailWith(r.klass+":data", dataErr)
 	}
-	o.data = data
-	if err == nil {
-		o.action = actionComplete
-		return o
+	return &outcome{
+		Outcome: w.settleOutcome(r, err), run: r,
+		jid: r.jid, queue: r.queue, since: r.since, data: data,
 	}
-	var d *directive
-	if !errors.As(err, &d) {
-		d = &directive{action: actionRetry, delay: r.backoff(w)(r.job, r.attempt(), err), err: err}
-	}
-	if d.action == actionComplete {
-		if problem := d.check(r.jid); problem != nil {
-			d = &directive{action: actionFail, group: r.klass + ":next", err: problem}
-			err = d
+}
+
+// settleOutcome returns the outcome that an error means for a job, with all that the error
+// leaves to the worker.
+func (w *Worker) settleOutcome(r *run, err error) Outcome {
+	o := OutcomeOf(err)
+	switch o.Action {
+	case ActionComplete:
+		problem := o.Err
+		if problem == nil && o.hasNext() {
+			problem = o.checkNext(r.jid)
 		}
+		if problem != nil {
+			return Outcome{Action: ActionFail, Group: r.klass + ":next", Err: problem}
+		}
+		return o
+	case ActionFail:
+		o.Group = cmp.Or(o.Group, r.klass)
+	case ActionRelease:
+		if o.Delay <= 0 {
+			o.Delay = minSnooze
+		}
+		return o
+	case ActionRetry:
+		if o.Delay == 0 {
+			o.Delay = r.backoff(w)(r.job, r.number, err)
+		}
+		o.Delay = max(o.Delay, 0)
+		if o.Group == "" {
+			o.Group = cmp.Or(w.cfg.FailGroup(r.job, o.Err), r.klass)
+		}
+	default:
+		problem := invalid("work", r.jid, "unknown Action %q of an Outcome", o.Action)
+		return Outcome{Action: ActionFail, Group: r.klass + ":outcome", Err: problem}
 	}
-	message := ""
-	if d.err != nil {
-		message = validText(err.Error()) // with what was wrapped around the directive
-	}
-	o.action = d.action
-	switch d.action {
-	case actionComplete:
-		o.args = d.completeArgs()
-	case actionFail:
-		o.args = []string{validText(cmp.Or(d.group, r.klass)), message}
-	case actionRetry:
-		group := cmp.Or(w.cfg.FailGroup(r.job, d.err), r.klass)
-		o.args = []string{wire.FormatSeconds(max(d.delay, 0)), validText(group), message}
-	case actionRelease:
-		o.args = []string{wire.FormatSeconds(d.delay)}
+	if _, direct := err.(*Outcome); !direct && o.Err != nil {
+		o.Err = err // with what was wrapped around the outcome
 	}
 	return o
-}
-
-// check errors unless the next queue and its options can be used. The directive may be
-// shared by many jobs: it is not changed.
-func (d *directive) check(jid string) error {
-	if err := checkName("complete", "next queue", d.options.next); err != nil {
-		return err
-	}
-	options := d.options
-	options.jid = jid
-	return options.check("complete")
-}
-
-func (d *directive) completeArgs() []string {
-	args := []string{"next", d.options.next, "delay", d.options.delayText()}
-	if len(d.options.depends) > 0 {
-		args = append(args, "depends", jsonList(d.options.depends))
-	}
-	return args
-}
-
-// panicError is a handler's panic, with its stack.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
-
-// quoted matches what is in quotes of any kind, or follows a quote that is never closed. An
-// apostrophe within a word is no quote.
-var quoted = regexp.MustCompile(strings.Join([]string{
-	`"(?:\\.|[^"\\])*"`,
-	"`[^`]*`",
-	"`[^`']*'",
-	`\B'(?:\b'\b|[^'])*'\B`,
-	`“[^”]*”`,
-	`„[^“”]*[“”]`,
-	`«[^»]*»`,
-	`‘(?:\pL’\pL|[^’])*’`,
-	`=\([^)]*\)`, // as PostgreSQL quotes
-	"[\"`“„«‘].*",
-	`\B'.*`,
-}, "|"))
-
-// varying matches the words that are numbers, addresses, paths and the like, or hold one.
-var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
-
-// keyed matches a word that has a value after its name, as in user=jane.
-var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
-
-// stars matches several words that are left out, one after the other.
-var stars = regexp.MustCompile(`\*(?: \*)+`)
-
-// withoutDetails returns the first line of an error's text with a * in place of whatever is likely
-// to differ from one job to the next, or to be personal.
-func withoutDetails(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
-	for i, word := range words {
-		words[i] = withoutDetail(word)
-	}
-	return stars.ReplaceAllString(strings.Join(words, " "), "*")
-}
-
-func withoutDetail(word string) string {
-	core := strings.Trim(word, "()[]{}<>,.;:!?")
-	if core == "" || strings.EqualFold(core, "i/o") {
-		return word
-	}
-	before, after, _ := strings.Cut(word, core)
-	if key := keyed.FindStringSubmatch(core); key != nil {
-		return before + key[1] + "*" + after
-	}
-	if varying.MatchString(core) {
-		return before + "*" + after
-	}
-	return word
-}
-
-// DefaultFailGroup names the failure group of a job that has no retries left after its
-// klass and its error: the error's type where that says something, else the first line of its
-// text, with a * in place of what varies from job to job: what is in quotes, addresses, paths, and
-// words with a digit. What it can't tell apart, such as a name without quotes, stays: where that is
-// personal or varies, give the worker a FailGroup of your own.
-func DefaultFailGroup(job *Job, err error) string {
-	for ; err != nil; err = errors.Unwrap(err) {
-		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
-		switch {
-		case errors.Is(err, ErrMaxRunTime):
-			return job.Klass + ":max-run-time"
-		case errors.Is(err, context.DeadlineExceeded):
-			return job.Klass + ":timeout"
-		case strings.HasPrefix(name, "errors."), strings.HasPrefix(name, "fmt."), name == "qless.directive":
-		default:
-			return job.Klass + ":" + name
-		}
-		if errors.Unwrap(err) == nil {
-			return job.Klass + ":" + fmt.Sprintf("%.80s", withoutDetails(err.Error()))
-		}
-	}
-	return job.Klass + ":error"
 }

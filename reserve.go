@@ -13,19 +13,20 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An Order says in which order a worker asks its queues.
-type Order int
+// An Order is the order in which a worker asks its queues for jobs.
+type Order string
 
+// The orders of queues.
 const (
-	// Ordered takes all that a queue has before it asks the next one.
-	Ordered Order = iota
+	// OrderStrict takes all jobs of a queue before those of the next one.
+	OrderStrict Order = "strict"
 
-	// RoundRobin takes one job from each queue in turn.
-	RoundRobin
+	// OrderRoundRobin takes one job from each queue in turn.
+	OrderRoundRobin Order = "round-robin"
 
-	// ShuffledRoundRobin takes one job from each queue in turn, in another order each time,
+	// OrderShuffled takes one job from each queue in turn, in a new random order each time,
 	// so that many workers do not all begin with the same queue.
-	ShuffledRoundRobin
+	OrderShuffled Order = "shuffled"
 )
 
 // maxReserve bounds how many jobs one call reserves, and from how many queues.
@@ -142,9 +143,9 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 	order := "ordered"
 	queues := r.queuesFor(count)
 	switch r.order {
-	case RoundRobin:
+	case OrderRoundRobin:
 		order = "round-robin"
-	case ShuffledRoundRobin:
+	case OrderShuffled:
 		order = "round-robin"
 		queues = slices.Clone(queues)
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })

@@ -84,7 +84,7 @@ func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
 	e.fill(abc)
 	w := e.worker(config)
 	worked := make(chan string, abcCount)
-	w.HandleFunc("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, w.Start(t.Context()))
 	var got []string
 	for range abcCount {
@@ -96,7 +96,7 @@ func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
 }
 
 func TestAWorkerTakesQueuesInOrder(t *testing.T) {
-	for order, wanted := range map[qless.Order]string{qless.Ordered: inOrder, qless.RoundRobin: inTurns} {
+	for order, wanted := range map[qless.Order]string{qless.OrderStrict: inOrder, qless.OrderRoundRobin: inTurns} {
 		got := worksInOrder(t, qless.WorkerConfig{Concurrency: 1, Order: order, Queues: []string{"C", "B", "A"}})
 		require.Equal(t, wanted, strings.Join(got, " "))
 	}
@@ -106,7 +106,7 @@ func TestAShuffledWorkerTakesAllInAnyOrder(t *testing.T) {
 	firsts := map[string]bool{}
 	for try := 0; try < 50 && len(firsts) < 3; try++ {
 		got := worksInOrder(t, qless.WorkerConfig{
-			Concurrency: 1, Order: qless.ShuffledRoundRobin, Queues: []string{"C", "B", "A"},
+			Concurrency: 1, Order: qless.OrderShuffled, Queues: []string{"C", "B", "A"},
 		})
 		require.ElementsMatch(t, strings.Fields(inOrder), got)
 		firsts[got[0][:1]] = true
@@ -344,7 +344,7 @@ func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("mail-a", qless.JID("first"))
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*", "!mail-slow"}})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	require.Equal(t, "complete", w.outcome("first").action)
 	e.put("mail-slow", qless.JID("slow"))
@@ -358,7 +358,7 @@ func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
 func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*"}, PollInterval: 100 * time.Millisecond})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	require.NoError(t, w.Start(t.Context()))
 	jid := e.put("mail-a")
 	require.Equal(t, "complete", w.outcome(jid).action)

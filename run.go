@@ -8,24 +8,28 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/qless/qless-go/internal/redisx"
-	"github.com/qless/qless-go/internal/wire"
 )
 
 // run is one job at work in this process.
 type run struct {
-	job      *Job
-	jid      string // these three as the job was taken: a handler may change its own
-	klass    string
-	queue    string
-	since    string // when it was taken, as the server said
-	original json.RawMessage
-	route    *route
-	started  time.Time
-	cancel   context.CancelCauseFunc
-	hold     hold
+	job       *Job
+	jid       string // these three as the job was taken: a handler may change its own
+	klass     string
+	queue     string
+	since     string // when it was taken, as the server said
+	original  json.RawMessage
+	route     *route
+	started   time.Time
+	cancel    context.CancelCauseFunc
+	hold      hold
+	number    int           // which attempt it is, from 1
+	ran       time.Duration // set when the handler has returned
+	over      atomic.Bool   // JobEnded was reported
+	lossKnown chan struct{} // closed when the loss of the lock was reported; nil without an Observer
 
 	// The worker's mutex guards these.
 	until   time.Time   // when the lock ends, by this process's clock
@@ -41,8 +45,8 @@ func (r *run) locked(asked time.Time, heartbeat time.Duration) {
 	r.renewAt = asked.Add(heartbeat / 3)
 }
 
-// attempt is 1 the first time that the job is worked in its queue.
-func (r *run) attempt() int { return max(r.job.Retries-r.job.Remaining, 0) + 1 }
+// attemptOf returns 1 for a job that is worked in its queue for the first time.
+func attemptOf(job *Job) int { return max(job.Retries-job.Remaining, 0) + 1 }
 
 func (r *run) backoff(w *Worker) Backoff {
 	if r.route != nil && r.route.backoff != nil {
@@ -62,7 +66,7 @@ func (r *run) changedData() (string, error) {
 // begin starts to work a job that was reserved by a call sent at a time.
 func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	job := reserved.job
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(w.base)
 	r := &run{
 		job:      job,
 		jid:      job.JID,
@@ -73,8 +77,14 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		route:    w.mux.find(job.Klass),
 		started:  time.Now(),
 		cancel:   cancel,
+		number:   attemptOf(job),
+	}
+	if w.cfg.Observer != nil {
+		r.lossKnown = make(chan struct{})
 	}
 	job.hold = &r.hold
+	var after notes
+	defer func() { w.report(after) }()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	late := time.Since(sent) >= reserved.heartbeat // the lock may have ended on the way
@@ -87,13 +97,13 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		return
 	}
 	if old, ok := w.running[r.jid]; ok {
-		w.drop(old, ErrLockLost) // its lock ended, and this worker took the job again
+		w.drop(old, ErrLockLost, &after) // its lock ended, and this worker took the job again
 	}
 	// What is still to be told of the job is about a lock that has ended.
-	w.forget(r.jid)
+	w.forget(r.jid, &after)
 	r.expiry = time.AfterFunc(time.Until(r.until), func() { w.expire(r) })
 	w.running[r.jid] = r
-	w.busy++
+	w.working[r] = struct{}{}
 	if r.renewAt.Before(w.nextBeat) {
 		poke(w.beat)
 	}
@@ -103,8 +113,8 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 // handBack gives the job back without spending a retry.
 func (r *run) handBack(delay time.Duration) *outcome {
 	return &outcome{
-		action: actionRelease, jid: r.jid, queue: r.queue, since: r.since,
-		args: []string{wire.FormatSeconds(delay)},
+		Outcome: Outcome{Action: ActionRelease, Delay: delay},
+		jid:     r.jid, queue: r.queue, since: r.since,
 	}
 }
 
@@ -112,55 +122,64 @@ func (r *run) handBack(delay time.Duration) *outcome {
 // goroutine.
 func (w *Worker) work(ctx context.Context, r *run) {
 	defer r.cancel(nil)
+	w.observe(r, JobStarted, Outcome{}, nil)
 	if r.route == nil {
 		w.unknownKlass(r.job)
-		w.worked(ctx, r, r.handBack(w.cfg.UnknownKlassDelay))
+		o := r.handBack(w.cfg.UnknownKlassDelay)
+		o.run = r
+		w.worked(ctx, r, o)
 		return
 	}
 	err := redisx.ErrGoexit
 	defer func() {
-		var o *outcome
-		if !r.hold.ended.Load() {
-			o = w.decide(r, err)
-		}
-		w.worked(ctx, r, o)
+		r.ran = time.Since(r.started)
+		w.worked(ctx, r, w.decide(r, err))
 	}()
 	err = w.call(ctx, r)
 }
 
-// worked notes the outcome of a job; nil when its handler has ended it.
+// worked notes the outcome of a job, unless its handler has ended the job itself.
 func (w *Worker) worked(ctx context.Context, r *run, o *outcome) {
-	var log notes
+	var after notes
+	ended := r.hold.ended.Load()
 	w.mu.Lock()
 	r.expiry.Stop()
-	w.busy--
-	if w.running[r.jid] == r {
+	delete(w.working, r)
+	held := w.running[r.jid] == r
+	if held {
 		delete(w.running, r.jid)
-		if o != nil {
-			o.until = r.until
-			w.outcomes = append(w.outcomes, o)
-		} else {
-			w.health.ended++
+	}
+	switch {
+	case ended:
+		if held {
+			w.health.stats.Ended++
 		}
-	} else if o != nil {
-		w.discard(r, o, context.Cause(ctx), &log)
+		after.do(func() { w.observeEnd(r, r.hold.outcome, nil) })
+	case held:
+		o.until = r.until
+		w.outcomes = append(w.outcomes, o)
+	default:
+		w.discard(r, o, context.Cause(ctx), &after)
 	}
 	w.noteQuiet()
 	w.mu.Unlock()
 	w.nudge()
-	w.report(log)
+	w.report(after)
 }
 
 // discard drops the result of a job whose lock this worker has let go of. The mutex is held.
-func (w *Worker) discard(r *run, o *outcome, reason error, log *notes) {
-	level := slog.LevelWarn
-	if errors.Is(reason, ErrStopped) {
-		level = slog.LevelInfo // the job was given back: nothing is lost
-	} else {
-		w.health.lost++
+func (w *Worker) discard(r *run, o *outcome, reason error, after *notes) {
+	switch {
+	case errors.Is(reason, ErrCanceled): // it was reported when it was canceled
+	case errors.Is(reason, ErrStopped): // the job was given back: nothing is lost
+		after.add(slog.LevelInfo, "qless: a job's result was discarded",
+			"jid", r.jid, "klass", r.klass, "outcome", o.Action, "reason", reason)
+	default:
+		w.health.stats.Lost++
+		after.add(slog.LevelWarn, "qless: a job's result was discarded",
+			"jid", r.jid, "klass", r.klass, "outcome", o.Action, "reason", reason)
 	}
-	log.add(level, "qless: a job's result was discarded",
-		"jid", r.jid, "klass", r.klass, "result", o.action, "reason", reason)
+	after.do(func() { w.observeEnd(r, o.Outcome, reason) })
 	if r.expired && w.running[r.jid] == nil {
 		w.outcomes = append(w.outcomes, r.retryLate())
 	}
@@ -170,8 +189,8 @@ func (w *Worker) discard(r *run, o *outcome, reason error, log *notes) {
 // locked it again, for nobody.
 func (r *run) retryLate() *outcome {
 	o := &outcome{
-		action: actionRetry, jid: r.jid, queue: r.queue, since: r.since,
-		args: []string{"0"}, late: true,
+		Outcome: Outcome{Action: ActionRetry},
+		jid:     r.jid, queue: r.queue, since: r.since, late: true,
 	}
 	o.until = time.Now().Add(unknownLock)
 	return o
@@ -194,14 +213,14 @@ func (w *Worker) call(ctx context.Context, r *run) (err error) {
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			err = r.panicked(value)
+			err = w.panicked(r, value)
 		}
 	}()
 	handler := r.route.handler
 	for i := len(w.around) - 1; i >= 0; i-- {
 		handler = w.around[i](handler)
 	}
-	return handler.Work(ctx, r.job)
+	return handler(ctx, r.job)
 }
 
 // ranTooLong makes the error of a handler's context an [ErrMaxRunTime] when that is why the context
@@ -214,17 +233,20 @@ func ranTooLong(ctx context.Context, err error) error {
 }
 
 // panicked fails a job for a panic, which is under way.
-func (r *run) panicked(value any) error {
-	return FailWith(r.klass+":panic", &panicError{value: value, stack: debug.Stack()})
+func (w *Worker) panicked(r *run, value any) error {
+	problem := &PanicError{Value: value, Stack: debug.Stack()}
+	w.observe(r, JobPanicked, Outcome{}, problem)
+	return FailWith(r.klass+":panic", problem)
 }
 
 // drop lets go of a job whose lock is not this worker's any more: its context ends, and its
 // result will be discarded. The mutex is held.
-func (w *Worker) drop(r *run, cause error) {
+func (w *Worker) drop(r *run, cause error, after *notes) {
 	delete(w.running, r.jid)
 	r.hold.lost.Store(true)
 	r.expiry.Stop()
 	r.cancel(cause)
+	after.do(func() { w.observeLoss(r, cause) })
 	w.noteQuiet()
 }
 

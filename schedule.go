@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,93 +14,136 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Missed says what becomes of the times at which no process ran that follows a schedule.
-type Missed int
+// Missed is what a [Schedule] does about times that passed while no worker was following it.
+type Missed string
 
+// What a schedule does about missed times.
 const (
-	// RunOnce puts one job for all the times that were missed, that of the last one.
-	RunOnce Missed = iota
+	// MissedOnce puts a single job, for the latest of them. It is the default.
+	MissedOnce Missed = "once"
 
-	// RunAll puts a job for each time that was missed, at most the last 100.
-	RunAll
+	// MissedAll puts a job for each of them, for at most the last 100.
+	MissedAll Missed = "all"
 
-	// Skip puts none.
-	Skip
+	// MissedSkip puts none.
+	MissedSkip Missed = "skip"
 )
 
-// maxMissed bounds how many missed jobs RunAll puts.
+// maxMissed bounds how many missed jobs MissedAll puts.
 const maxMissed = 100
 
-// A Schedule puts a job into a queue at certain times, in every worker process that it is
-// given to: however many follow it, each time has one job. What was last put is kept on the
-// server, by the schedule's id. It is due by the server's clock (that of [WithClock], if the client
-// has one): what the workers' machines take for the time does not matter.
+// A Schedule puts a job into a queue at certain times, while a worker runs that has it in
+// [WorkerConfig].Schedules. However many workers have it, each time has one job: the last one
+// is kept on the server, by the schedule's ID. What is due is decided by the server's clock,
+// or that of [WithClock].
 //
-// Unlike a recurring job ([Queue.Recur]), which any client's pop puts, it needs a running
+// Unlike a recurring job ([Queue.Recur]), which the pop of any client puts, it needs a running
 // worker, and knows calendars and time zones.
 type Schedule struct {
-	id      string
-	times   cron.Schedule
-	queue   string
-	klass   string
-	data    any
-	missed  Missed
-	options []PutOption
-	err     error
+	// ID names the schedule on the server. To change what a schedule does, keep its ID. The
+	// jid of each job is <ID>@<time>, unless the Options say otherwise.
+	ID string
+
+	// Spec says when the schedule is due. It is one of:
+	//
+	//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
+	//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
+	//	"@hourly", "@daily", "@weekly"       and so on
+	//	"@every 90s"                         at whole multiples of 90 s since 1970
+	//
+	// A time that does not exist, because the clocks of the zone are put forward, is due an
+	// hour later. One that occurs twice, because they are put back, is due twice.
+	Spec string
+
+	// Queue, Klass, Data and Options are those of the job, as for [Queue.Put].
+	Queue   string
+	Klass   string
+	Data    any
+	Options []PutOption
+
+	// Missed says what happens about times that passed while no worker was following the
+	// schedule.
+	//
+	// Defaults to [MissedOnce].
+	Missed Missed
 }
 
-// NewSchedule returns a schedule, for [WorkerConfig].Schedules. The spec is one of:
-//
-//	"30 6 * * 1-5"                       minute, hour, day, month, weekday
-//	"CRON_TZ=Europe/Berlin 30 6 * * *"   in a time zone; else in UTC
-//	"@hourly", "@daily", "@weekly"       and so on
-//	"@every 90s"                         at whole multiples of 90 s since 1970
-//
-// A time that the clocks of the zone skip, when they are put forward, is due an hour later; one that
-// they show twice, when they are put back, is due twice.
-//
-// The id names the schedule on the server: to change what a schedule does, keep its id. The
-// jid of each job is <id>@<time>, unless the options say otherwise. A spec that can't be
-// read is [ErrInvalid] when the worker is started.
-func NewSchedule(id, spec, queue, klass string, data any, options ...PutOption) *Schedule {
-	s := &Schedule{id: id, queue: queue, klass: klass, data: data, options: options}
-	s.times, s.err = parseSpec(spec)
-	if s.err == nil {
-		s.err = checkName("schedule", "id", id)
+// A schedule is a Schedule that was checked.
+type schedule struct {
+	Schedule
+	times cron.Schedule
+}
+
+// newSchedules checks the schedules of a worker.
+func newSchedules(given []Schedule) ([]*schedule, error) {
+	var schedules []*schedule
+	ids := map[string]bool{}
+	for i, s := range given {
+		if s.ID == "" {
+			return nil, badConfig("Schedules[%d]: the ID is empty", i)
+		}
+		if ids[s.ID] {
+			return nil, badConfig("Schedules[%d]: two schedules have the ID %q", i, s.ID)
+		}
+		ids[s.ID] = true
+		checked, err := newSchedule(s)
+		if err != nil {
+			return nil, err
+		}
+		schedules = append(schedules, checked)
 	}
-	if s.err == nil {
-		_, s.err = newPut(queue, klass, data, options)
+	return schedules, nil
+}
+
+// newSchedule checks a schedule. Its errors begin with the schedule's ID.
+func newSchedule(s Schedule) (*schedule, error) {
+	times, err := parseSpec(s.Spec)
+	if err == nil {
+		err = checkName("schedule", "ID", s.ID)
 	}
-	return s
+	if err == nil && !slices.Contains([]Missed{"", MissedOnce, MissedAll, MissedSkip}, s.Missed) {
+		err = fmt.Errorf("Missed %q is unknown", s.Missed)
+	}
+	if err == nil {
+		_, err = newPut(s.Queue, s.Klass, s.Data, s.Options)
+	}
+	if err == nil {
+		return &schedule{Schedule: s, times: times}, nil
+	}
+	message := err.Error()
+	var cause *Error
+	if errors.As(err, &cause) {
+		message = cause.Message // without the random jid of a job that is not put
+	}
+	return nil, &Error{Op: "work", Code: CodeInvalid, Err: err,
+		Message: fmt.Sprintf("schedule %q: %s", s.ID, message)}
 }
 
-// OnMissed sets what becomes of missed times. Defaults to [RunOnce]. It returns the
-// schedule.
-func (s *Schedule) OnMissed(missed Missed) *Schedule {
-	s.missed = missed
-	return s
-}
-
+// parseSpec reads a spec. Its errors have the spec as it was given.
 func parseSpec(spec string) (cron.Schedule, error) {
+	if strings.TrimSpace(spec) == "" {
+		return nil, errors.New("the spec is empty")
+	}
 	if rest, ok := strings.CutPrefix(spec, "@every "); ok {
 		every, err := time.ParseDuration(rest)
 		if err != nil || every < time.Second {
-			return nil, invalid("schedule", "", "%q is no interval of a second or more", spec)
+			return nil, fmt.Errorf("spec %q: not an interval of a second or more", spec)
 		}
 		return interval(every), nil
 	}
+	zoned := spec
 	if !strings.HasPrefix(spec, "CRON_TZ=") && !strings.HasPrefix(spec, "TZ=") {
-		spec = "CRON_TZ=UTC " + spec
+		zoned = "CRON_TZ=UTC " + spec
 	}
-	times, err := cron.ParseStandard(spec)
+	times, err := cron.ParseStandard(zoned)
 	if err != nil {
-		return nil, &Error{Op: "schedule", Code: CodeInvalid, Message: fmt.Sprintf("%q: %v", spec, err), Err: err}
+		return nil, fmt.Errorf("spec %q: %w", spec, err)
 	}
 	if _, ok := times.(cron.ConstantDelaySchedule); ok {
-		return nil, invalid("schedule", "", "%q: an interval has no time zone", spec)
+		return nil, fmt.Errorf("spec %q: an interval has no time zone", spec)
 	}
 	if times.Next(time.Now()).IsZero() {
-		return nil, invalid("schedule", "", "%q is never due", spec)
+		return nil, fmt.Errorf("spec %q: it is never due", spec)
 	}
 	return times, nil
 }
@@ -113,7 +157,7 @@ func (i interval) Next(t time.Time) time.Time {
 
 // due returns the times after last and not after now at which a job is to be put, oldest
 // first, and the next time after now.
-func (s *Schedule) due(last, now time.Time) (times []time.Time, next time.Time) {
+func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
 		times = append(times, next)
@@ -127,8 +171,8 @@ func (s *Schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 	}
 	late := now.Sub(times[len(times)-1]) > lateness
 	switch {
-	case s.missed == RunAll:
-	case s.missed == Skip && late:
+	case s.Missed == MissedAll:
+	case s.Missed == MissedSkip && late:
 		times = nil
 	default:
 		times = times[len(times)-1:]
@@ -149,7 +193,7 @@ var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.S
 const lookInterval = time.Minute
 
 // follow puts the jobs of a schedule until the worker stops.
-func (w *Worker) follow(ctx context.Context, s *Schedule) {
+func (w *Worker) follow(ctx context.Context, s *schedule) {
 	var last time.Time
 	for failures := 0; ; {
 		wait, err := w.putDue(ctx, s, &last)
@@ -165,7 +209,7 @@ func (w *Worker) follow(ctx context.Context, s *Schedule) {
 			failures++
 			wait = redisx.WhileAway.After(failures)
 			if failures == 1 && ctx.Err() == nil {
-				w.log.Error("qless: a schedule can't be followed", "schedule", s.id, "error", err)
+				w.log.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
 			}
 		}
 		if !w.idleFor(ctx, wait) {
@@ -190,8 +234,8 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 // putDue puts the jobs that have fallen due after the last one, which it moves on. It returns how
 // long to wait before the next look; less than 0 when the schedule is never due again. All times
 // are the server's, so that it does not matter what this machine takes for the time.
-func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (time.Duration, error) {
-	stored, now, err := w.client.scheduledLast(ctx, s.id)
+func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
+	stored, now, err := w.client.scheduledLast(ctx, s.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +245,7 @@ func (w *Worker) putDue(ctx context.Context, s *Schedule, last *time.Time) (time
 	for _, at := range times {
 		err := w.client.putScheduled(ctx, s, at)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
-			w.log.Error("qless: a scheduled job can't be put", "schedule", s.id, "due", at, "error", err)
+			w.log.Error("qless: a scheduled job can't be put", "schedule", s.ID, "due", at, "error", err)
 		} else if err != nil {
 			return 0, err
 		}
@@ -246,13 +290,13 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 
 // putScheduled puts the job of a time, unless another process did; errNotYet when the server says
 // that it is not due.
-func (c *Client) putScheduled(ctx context.Context, s *Schedule, at time.Time) error {
-	jid := s.id + "@" + at.UTC().Format(time.RFC3339)
-	p, err := newPut(s.queue, s.klass, s.data, append([]PutOption{JID(jid)}, s.options...))
+func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) error {
+	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
+	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{JID(jid)}, s.Options...))
 	if err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.id, wire.FormatTime(at)}, p.args(c.worker)...)...)
+	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet
 	}

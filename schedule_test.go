@@ -30,8 +30,21 @@ func times(t *testing.T, texts string) []time.Time {
 }
 
 // schedule makes a schedule of jobs in the queue jobs.
-func schedule(spec string, options ...qless.PutOption) *qless.Schedule {
-	return qless.NewSchedule("s", spec, "jobs", "K", map[string]int{"n": 1}, options...)
+func schedule(spec string, options ...qless.PutOption) qless.Schedule {
+	return newSchedule("s", spec, "jobs", "K", map[string]int{"n": 1}, options...)
+}
+
+// newSchedule makes a schedule with an id.
+func newSchedule(id, spec, queue, klass string, data any, options ...qless.PutOption) qless.Schedule {
+	return qless.Schedule{
+		ID: id, Spec: spec, Queue: queue, Klass: klass, Data: data, Options: options,
+	}
+}
+
+// onMissed returns a schedule that does something about missed times.
+func onMissed(missed qless.Missed, s qless.Schedule) qless.Schedule {
+	s.Missed = missed
+	return s
 }
 
 func TestASpecSaysWhenAJobIsDue(t *testing.T) {
@@ -64,8 +77,7 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2024-10-26T12:00", "2024-10-27T00:30 2024-10-27T01:30 2024-10-28T01:30"},
 	} {
 		from, wanted := times(t, c.from)[0], times(t, c.due)
-		s := schedule(c.spec).OnMissed(qless.RunAll)
-		require.NoError(t, s.Err(), c.spec)
+		s := onMissed(qless.MissedAll, schedule(c.spec))
 		due, next := s.Due(from, wanted[len(wanted)-1])
 		for i := range due {
 			due[i] = due[i].UTC()
@@ -79,7 +91,7 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 }
 
 func TestAScheduleThatCanNotBe(t *testing.T) {
-	for name, s := range map[string]*qless.Schedule{
+	for name, s := range map[string]qless.Schedule{
 		"no spec":                  schedule(""),
 		"no fields":                schedule("CRON_TZ=Europe/Berlin"),
 		"four fields":              schedule("* * * *"),
@@ -94,17 +106,18 @@ func TestAScheduleThatCanNotBe(t *testing.T) {
 		"a negative interval":      schedule("@every -1m"),
 		"a short interval":         schedule("@every 999ms"),
 		"an interval with a zone":  schedule("CRON_TZ=Europe/Berlin @every 90s"),
-		"no id":                    qless.NewSchedule("", "@daily", "q", "K", nil),
-		"an id that is no text":    qless.NewSchedule("\xff", "@daily", "q", "K", nil),
-		"no queue":                 qless.NewSchedule("s", "@daily", "", "K", nil),
-		"no klass":                 qless.NewSchedule("s", "@daily", "q", "", nil),
-		"data that is no JSON":     qless.NewSchedule("s", "@daily", "q", "K", make(chan int)),
+		"no id":                    newSchedule("", "@daily", "q", "K", nil),
+		"an id that is no text":    newSchedule("\xff", "@daily", "q", "K", nil),
+		"no queue":                 newSchedule("s", "@daily", "", "K", nil),
+		"no klass":                 newSchedule("s", "@daily", "q", "", nil),
+		"data that is no JSON":     newSchedule("s", "@daily", "q", "K", make(chan int)),
 		"a negative delay":         schedule("@daily", qless.Delay(-1)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireCode(t, qless.ErrInvalid, s.Err())
-			w := qless.NewWorker(offline(t), qless.WorkerConfig{Queues: []string{"q"}, Schedules: []*qless.Schedule{s}})
-			requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+			_, err := qless.NewWorker(offline(t), qless.WorkerConfig{
+				Queues: []string{"q"}, Schedules: []qless.Schedule{s},
+			})
+			requireCode(t, qless.ErrInvalid, err)
 		})
 	}
 }
@@ -115,19 +128,19 @@ func TestWhatBecomesOfMissedTimes(t *testing.T) {
 		missed   qless.Missed
 		now, due string
 	}{
-		{qless.RunOnce, "2024-01-02T12:00:59", ""},
-		{qless.RunOnce, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.RunOnce, "2024-01-02T12:03:30", "2024-01-02T12:03"},
-		{qless.RunAll, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.RunAll, "2024-01-02T12:03:30", "2024-01-02T12:01 2024-01-02T12:02 2024-01-02T12:03"},
-		{qless.Skip, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.Skip, "2024-01-02T12:01:10", "2024-01-02T12:01"}, // only late
-		{qless.Skip, "2024-01-02T12:01:11", ""},
-		{qless.Skip, "2024-01-02T12:03:30", ""},
-		{qless.Skip, "2024-01-02T12:03:05", "2024-01-02T12:03"},
+		{qless.MissedOnce, "2024-01-02T12:00:59", ""},
+		{qless.MissedOnce, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.MissedOnce, "2024-01-02T12:03:30", "2024-01-02T12:03"},
+		{qless.MissedAll, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.MissedAll, "2024-01-02T12:03:30", "2024-01-02T12:01 2024-01-02T12:02 2024-01-02T12:03"},
+		{qless.MissedSkip, "2024-01-02T12:01", "2024-01-02T12:01"},
+		{qless.MissedSkip, "2024-01-02T12:01:10", "2024-01-02T12:01"}, // only late
+		{qless.MissedSkip, "2024-01-02T12:01:11", ""},
+		{qless.MissedSkip, "2024-01-02T12:03:30", ""},
+		{qless.MissedSkip, "2024-01-02T12:03:05", "2024-01-02T12:03"},
 	} {
 		now := times(t, c.now)[0]
-		due, next := schedule("* * * * *").OnMissed(c.missed).Due(from, now)
+		due, next := onMissed(c.missed, schedule("* * * * *")).Due(from, now)
 		require.Equal(t, times(t, c.due), due, "%v at %s", c.missed, c.now)
 		require.Equal(t, now.Truncate(time.Minute).Add(time.Minute), next)
 	}
@@ -135,7 +148,7 @@ func TestWhatBecomesOfMissedTimes(t *testing.T) {
 
 func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
 	now := noon.Add(30 * 24 * time.Hour)
-	due, _ := schedule("* * * * *").OnMissed(qless.RunAll).Due(noon, now)
+	due, _ := onMissed(qless.MissedAll, schedule("* * * * *")).Due(noon, now)
 	require.Len(t, due, 100)
 	require.Equal(t, now.Add(-99*time.Minute), due[0])
 	require.Equal(t, now, due[99])
@@ -143,13 +156,13 @@ func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
 
 // newFollower makes a worker that follows schedules by the env's clock, and takes no jobs from
 // their queue.
-func (e *env) newFollower(schedules ...*qless.Schedule) *testWorker {
+func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
 	e.t.Helper()
 	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.WithClock(e.clock.Now))
 }
 
 // follower is newFollower, and starts it.
-func (e *env) follower(schedules ...*qless.Schedule) *testWorker {
+func (e *env) follower(schedules ...qless.Schedule) *testWorker {
 	e.t.Helper()
 	w := e.newFollower(schedules...)
 	require.NoError(e.t, w.Start(e.t.Context()))
@@ -160,7 +173,7 @@ func (e *env) follower(schedules ...*qless.Schedule) *testWorker {
 func (w *testWorker) puts(n int) { w.await(w.t, "a put", n, of("schedule")) }
 
 // missed has a follower learn of a schedule, and lets time pass in which none runs.
-func (e *env) missed(d time.Duration, s *qless.Schedule) {
+func (e *env) missed(d time.Duration, s qless.Schedule) {
 	e.t.Helper()
 	w := e.follower(s)
 	w.await(e.t, "the last time", 1, of("schedule.last"))
@@ -182,7 +195,7 @@ func (e *env) scheduled() []string {
 
 func TestANewScheduleBeginsWithItsNextTime(t *testing.T) {
 	e := newEnv(t)
-	w := e.follower(schedule("0 * * * *"), qless.NewSchedule("t", "@every 1h", "jobs", "K", nil))
+	w := e.follower(schedule("0 * * * *"), newSchedule("t", "@every 1h", "jobs", "K", nil))
 	w.await(t, "the last time", 2, of("schedule.last"))
 	w.stop()
 	require.Empty(t, e.scheduled())
@@ -198,7 +211,7 @@ func TestAScheduleGoesOnWhereItWas(t *testing.T) {
 	e.missed(0, schedule("* * * * *"))
 	require.Len(t, e.scheduled(), 1, "it is put once")
 	e.clock.Advance(time.Minute)
-	changed := qless.NewSchedule("s", "*/2 * * * *", "other", "L", nil).OnMissed(qless.RunAll)
+	changed := onMissed(qless.MissedAll, newSchedule("s", "*/2 * * * *", "other", "L", nil))
 	e.follower(changed).puts(1)
 	require.Equal(t, "L", e.pop("other").Klass)
 	require.Equal(t, "s@2024-01-02T12:05:00Z", e.pop("jobs").JID, "what is put stays as it is")
@@ -221,9 +234,9 @@ func TestTheJobOfASchedule(t *testing.T) {
 // A job is put whether the one before it is done or not, unless both have the same jid.
 func TestScheduledJobsMayOverlap(t *testing.T) {
 	e := newEnv(t)
-	both := []*qless.Schedule{
-		schedule("* * * * *").OnMissed(qless.RunAll),
-		qless.NewSchedule("t", "* * * * *", "single", "K", nil, qless.JID("only")).OnMissed(qless.RunAll),
+	both := []qless.Schedule{
+		onMissed(qless.MissedAll, schedule("* * * * *")),
+		onMissed(qless.MissedAll, newSchedule("t", "* * * * *", "single", "K", nil, qless.JID("only"))),
 	}
 	for _, s := range both {
 		e.missed(0, s)
@@ -238,7 +251,7 @@ func TestScheduledJobsMayOverlap(t *testing.T) {
 func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
 	const workers, minutes = 10, 7
 	e := newEnv(t)
-	s := schedule("* * * * *").OnMissed(qless.RunAll)
+	s := onMissed(qless.MissedAll, schedule("* * * * *"))
 	e.missed(minutes*time.Minute, s)
 	var all []*testWorker
 	var begin []func()
@@ -277,9 +290,9 @@ func TestAScheduleTicks(t *testing.T) {
 	}
 	ticks := make(chan tick, 100)
 	for range 3 {
-		s := qless.NewSchedule("s", "@every 1s", "q", "K", nil).OnMissed(qless.RunAll)
-		w := e.worker(qless.WorkerConfig{Schedules: []*qless.Schedule{s}})
-		w.HandleFunc("K", func(_ context.Context, job *qless.Job) error {
+		s := onMissed(qless.MissedAll, newSchedule("s", "@every 1s", "q", "K", nil))
+		w := e.worker(qless.WorkerConfig{Schedules: []qless.Schedule{s}})
+		w.Handle("K", func(_ context.Context, job *qless.Job) error {
 			ticks <- tick{job.JID, time.Now()}
 			return nil
 		})
@@ -300,7 +313,7 @@ func TestAScheduleTicks(t *testing.T) {
 func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	e := newEnv(t)
 	e.missed(2*time.Minute, schedule("* * * * *"))
-	w := e.newFollower(schedule("* * * * *").OnMissed(qless.RunAll))
+	w := e.newFollower(onMissed(qless.MissedAll, schedule("* * * * *")))
 	for _, script := range []string{"schedule.last", "schedule"} {
 		w.instead(script, func(func() error) error { return errOffline })
 	}
@@ -384,7 +397,7 @@ func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
 	e.follower(schedule("* * * * *")).puts(1)
 	e.clock.Advance(-30 * time.Second)
 	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
-	w := e.follower(schedule("* * * * *").OnMissed(qless.RunAll))
+	w := e.follower(onMissed(qless.MissedAll, schedule("* * * * *")))
 	w.await(t, "the last time", 1, of("schedule.last"))
 	w.stop()
 	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
@@ -422,7 +435,7 @@ func TestASchedulesClockIsTheServers(t *testing.T) {
 	e := &env{t: t, rdb: redis.NewClient(&redis.Options{Addr: server.Addr()}), clock: &clock{now: noon}}
 	defer func() { _ = e.rdb.Close() }()
 	e.Client = e.client(e.rdb, qless.WithClock(nil))
-	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []*qless.Schedule{schedule("@every 1s")}})
+	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@every 1s")}})
 	require.NoError(t, w.Start(t.Context()))
 	w.await(t, "the last time", 1, of("schedule.last"))
 	server.SetTime(noon.Add(1100 * time.Millisecond))

@@ -86,7 +86,8 @@ func TestShardsThatCantBe(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, err)
 	_, err = qless.Shard(qless.ShardKey(7), a)
 	requireCode(t, qless.ErrInvalid, err)
-	requireCode(t, qless.ErrInvalid, qless.NewWorkerGroup(nil, qless.WorkerConfig{}).Start(t.Context()))
+	_, err = qless.NewWorkerGroup(nil, qless.WorkerConfig{Queues: []string{"q"}})
+	requireCode(t, qless.ErrInvalid, err)
 }
 
 func TestAShardedQueueIsOneQueue(t *testing.T) {
@@ -212,13 +213,14 @@ func TestAGroupWorksAllShards(t *testing.T) {
 	}
 	shards, err := qless.Shard(qless.ByJID, clients...)
 	require.NoError(t, err)
-	group := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{
+	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{
 		Queues: []string{"q"}, PollInterval: time.Hour,
-		Schedules: []*qless.Schedule{qless.NewSchedule("tick", "@every 1s", "q", "Tick", nil)},
+		Schedules: []qless.Schedule{newSchedule("tick", "@every 1s", "q", "Tick", nil)},
 	})
+	require.NoError(t, err)
 	worked, ticks := make(chan string, 1000), make(chan string, 1000)
-	qless.Handle(group, "K", func(_ context.Context, job *qless.Job, n int) error { worked <- job.JID; return nil })
-	group.HandleFunc("Tick", func(_ context.Context, job *qless.Job) error { ticks <- job.JID; return nil })
+	group.Handle("K", qless.Typed(func(_ context.Context, job *qless.Job, n int) error { worked <- job.JID; return nil }))
+	group.Handle("Tick", func(_ context.Context, job *qless.Job) error { ticks <- job.JID; return nil })
 	require.Error(t, group.Healthy())
 	done := make(chan error, 1)
 	go func() { done <- group.Run(ctx) }()
@@ -244,7 +246,9 @@ func TestAGroupWorksAllShards(t *testing.T) {
 
 func TestAGroupStartsWhollyOrNotAtAll(t *testing.T) {
 	e := newLiveEnv(t)
-	group := qless.NewWorkerGroup([]*qless.Client{e.client(e.rdb), e.client(e.rdb)}, qless.WorkerConfig{Queues: []string{"q"}})
+	group, err := qless.NewWorkerGroup([]*qless.Client{e.client(e.rdb), e.client(e.rdb)}, qless.WorkerConfig{Queues: []string{"q"}})
+	require.NoError(t, err)
+	group.Handle("K", nothing)
 	require.NoError(t, group.Workers()[1].Stop(t.Context()))
 	requireCode(t, qless.ErrInvalid, group.Start(t.Context()))
 	soon(t, "the end of the first", group.Workers()[0].Closed())

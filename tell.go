@@ -92,20 +92,34 @@ func (w *Worker) settle(outcomes []*outcome, answers []string) {
 // settled notes what the server said to one outcome: the problem, if it was refused. The mutex is
 // held.
 func (w *Worker) settled(o *outcome, problem string, refused bool, log *notes) {
+	var err error
 	switch {
 	case !refused:
-		w.health.count(o.action)
+		w.health.count(o.Action)
 	case o.late:
 	case o.unknown:
 		// It was sent before and no answer came: that one was heard, or the job is lost.
-		w.health.count(o.action)
+		w.health.count(o.Action)
 		log.add(slog.LevelInfo, "qless: an outcome told again was refused",
-			"jid", o.jid, "outcome", o.action, "problem", problem)
+			"jid", o.jid, "outcome", o.Action, "problem", problem)
+	case codeOf(problem) == CodeNotFound && o.run != nil:
+		err = ErrCanceled
+		w.canceled(o.run, log)
+		log.do(func() { w.observe(o.run, JobCanceled, Outcome{}, ErrCanceled) })
 	default:
-		w.health.lost++
+		err = &Error{Op: "finish", Code: codeOf(problem), JID: o.jid, Message: problem}
+		w.health.stats.Lost++
 		log.add(slog.LevelWarn, "qless: an outcome was discarded",
-			"jid", o.jid, "outcome", o.action, "problem", problem)
+			"jid", o.jid, "outcome", o.Action, "problem", problem)
 	}
+	log.do(func() { w.observeEnd(o.run, o.Outcome, err) })
+}
+
+// canceled notes that a job was canceled while it ran. The mutex is held.
+func (w *Worker) canceled(r *run, log *notes) {
+	w.health.stats.Canceled++
+	log.add(slog.LevelInfo, "qless: a job was canceled while it ran",
+		"jid", r.jid, "klass", r.klass, "queue", r.queue)
 }
 
 // unusable deals with outcomes of which one can't be used, such as data that is nested too
@@ -114,8 +128,8 @@ func (w *Worker) unusable(outcomes []*outcome, err error) {
 	switch o := outcomes[0]; {
 	case len(outcomes) > 1:
 		w.separate(outcomes)
-	case o.action != actionFail || o.data != "":
-		o.action, o.data, o.args = actionFail, "", []string{"refused", validText(err.Error())}
+	case o.Action != ActionFail || o.data != "":
+		o.Outcome, o.data = Outcome{Action: ActionFail, Group: "refused", Err: err}, ""
 		w.putBack(outcomes)
 	default:
 		w.giveUp(o, err)
@@ -147,7 +161,7 @@ func (w *Worker) refused(o *outcome, err error, general bool) {
 	}
 	if o.refusals == 1 {
 		w.log.Warn("qless: the server refuses an outcome",
-			withHint(err, "jid", o.jid, "outcome", o.action)...)
+			withHint(err, "jid", o.jid, "outcome", o.Action)...)
 	}
 	w.holdBack(o, refusedBackoff.After(o.refusals))
 }
@@ -158,11 +172,12 @@ func (w *Worker) giveUp(o *outcome, err error) {
 	if !o.late {
 		level = slog.LevelError
 		w.mu.Lock()
-		w.health.lost++
+		w.health.stats.Lost++
 		w.mu.Unlock()
 	}
 	w.log.Log(context.Background(), level, "qless: an outcome was given up",
-		withHint(err, "jid", o.jid, "outcome", o.action)...)
+		withHint(err, "jid", o.jid, "outcome", o.Action)...)
+	w.observeEnd(o.run, o.Outcome, err)
 }
 
 // holdBack has an outcome sent again after a time. The others need not wait for it.
@@ -184,9 +199,15 @@ func (w *Worker) sendAgain(o *outcome) {
 }
 
 // forget drops what is still to be told of a job. The mutex is held.
-func (w *Worker) forget(jid string) {
-	w.outcomes = slices.DeleteFunc(w.outcomes, func(o *outcome) bool { return o.jid == jid })
-	maps.DeleteFunc(w.held, func(o *outcome, _ *time.Timer) bool { return o.jid == jid })
+func (w *Worker) forget(jid string, after *notes) {
+	forgotten := func(o *outcome) bool {
+		if o.jid == jid {
+			after.do(func() { w.observeEnd(o.run, o.Outcome, ErrLockLost) })
+		}
+		return o.jid == jid
+	}
+	w.outcomes = slices.DeleteFunc(w.outcomes, forgotten)
+	maps.DeleteFunc(w.held, func(o *outcome, _ *time.Timer) bool { return forgotten(o) })
 }
 
 // putBackLocked returns outcomes whose locks have not ended, and gives up the others.

@@ -3,59 +3,95 @@ package qless
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// WorkerConfig says how a worker works. Its zero value works, but for Queues.
+// A WorkerConfig configures a worker. Only Queues is required.
+//
+// In a number or a duration 0 stands for the default. Where a field can be switched off, -1
+// does so; other negative values are refused.
 type WorkerConfig struct {
-	// Backoff says how long a job waits after an error before it is retried. Defaults to
-	// [DefaultBackoff].
+	// Backoff returns how long a job waits before it is retried after an error.
+	//
+	// Defaults to [DefaultBackoff].
 	Backoff Backoff
 
-	// Concurrency is how many jobs are worked at once. Defaults to 10.
+	// Concurrency is how many jobs are worked at once.
+	//
+	// Defaults to 10.
 	Concurrency int
 
-	// FailGroup names the failure group of a job that fails for want of retries. Defaults to
-	// [DefaultFailGroup].
+	// FailGroup names the failure group of a job that fails because it has no retries left.
+	//
+	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
 
-	// Logger is where the worker reports. Defaults to the client's.
+	// Logger is what the worker logs to.
+	//
+	// Defaults to the client's logger.
 	Logger *slog.Logger
 
-	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The job
-	// stays the handler's: it is complete when the handler returns nil nevertheless, and is retried
-	// when it returns an error. Defaults to 0: never.
+	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
+	// worker keeps the job's lock: the job is complete if the handler returns nil
+	// nevertheless, and is retried if it returns an error. The option [MaxRunTime] sets it
+	// for one klass.
+	//
+	// Defaults to 0, which means never, as -1 does.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, under which it holds its locks. No other live worker may
-	// have it. Defaults to host-pid-random.
+	// Name is the worker's name, under which it holds its locks. No other live worker of the
+	// namespace may have it.
+	//
+	// Defaults to host-pid-random.
 	Name string
 
-	// Order says in which order queues are asked. Defaults to [Ordered].
+	// Observer is called when a job starts, when it ends, and when something goes wrong in
+	// between, for metrics and traces. It is called from several goroutines at once, in order
+	// for each job. The worker waits for it, so it should be quick, and must not stop the
+	// worker.
+	//
+	// Defaults to nil: nobody is told.
+	Observer func(event JobEvent)
+
+	// Order is the order in which the queues are asked for jobs.
+	//
+	// Defaults to [OrderStrict].
 	Order Order
 
-	// PollInterval is how long an idle worker waits at most before it asks for jobs again, if
-	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
-	// as a job with a longer delay wakes nobody. Defaults to 10 s.
+	// PollInterval is the longest that an idle worker waits before it asks for jobs again if
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an
+	// hour, as a job with a longer delay wakes nobody.
+	//
+	// Defaults to 10 s.
 	PollInterval time.Duration
 
-	// Queues are the queues to take jobs from, at most 1000. One may be a pattern: in "mail-*" the
-	// * is any text, and "!mail-slow" takes away what the others match. Patterns match queues as
-	// they appear. When there are more than 1000, those that have jobs are preferred, as seen at
-	// the last poll.
+	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in
+	// "mail-*" the * stands for any text, and "!mail-slow" excludes a queue that the others
+	// match. Patterns match queues as they appear. If they match more than 1000, queues that
+	// had jobs at the last poll are preferred.
 	Queues []string
 
-	// Schedules put jobs at their times while the worker runs.
-	Schedules []*Schedule
+	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
+	Schedules []Schedule
 
 	// ShutdownTimeout is how long running jobs may take to end when the worker is stopped.
-	// Then their contexts end, and they are given back for another worker. Defaults to 20 s.
+	// After that their contexts end, and they are released for other workers.
+	//
+	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
-	// UnknownKlassDelay is how long a job waits whose klass has no handler here: it is given
-	// back for a worker that has one, and spends no retry. Defaults to 15 s.
+	// UnknownKlassDelay is how long a job waits if its klass has no handler here. It is
+	// released for a worker that has one, without using up a retry.
+	//
+	// Defaults to 15 s. The value -1 means at once.
 	UnknownKlassDelay time.Duration
 }
 
@@ -63,79 +99,100 @@ func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 	if c.Backoff == nil {
 		c.Backoff = DefaultBackoff
 	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 10
-	}
 	if c.FailGroup == nil {
 		c.FailGroup = DefaultFailGroup
 	}
-	if c.Logger == nil {
-		c.Logger = client.logger
-	}
-	if c.PollInterval == 0 {
-		c.PollInterval = 10 * time.Second
-	}
-	if c.ShutdownTimeout == 0 {
-		c.ShutdownTimeout = 20 * time.Second
-	}
-	if c.UnknownKlassDelay == 0 {
-		c.UnknownKlassDelay = 15 * time.Second
-	}
+	c.Concurrency = cmp.Or(c.Concurrency, 10)
+	c.Logger = cmp.Or(c.Logger, client.logger)
+	c.Order = cmp.Or(c.Order, OrderStrict)
+	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
+	c.ShutdownTimeout = max(0, cmp.Or(c.ShutdownTimeout, 20*time.Second))
+	c.UnknownKlassDelay = max(0, cmp.Or(c.UnknownKlassDelay, 15*time.Second))
 	return c
 }
 
 func (c WorkerConfig) check() error {
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"MaxRunTime", c.MaxRunTime}, {"PollInterval", c.PollInterval},
-		{"ShutdownTimeout", c.ShutdownTimeout}, {"UnknownKlassDelay", c.UnknownKlassDelay},
+	if c.Concurrency < 0 {
+		return badConfig("Concurrency %d is negative", c.Concurrency)
+	}
+	if c.PollInterval < 0 {
+		return badConfig("PollInterval %v is negative", c.PollInterval)
+	}
+	for name, d := range map[string]time.Duration{
+		"MaxRunTime":        c.MaxRunTime,
+		"ShutdownTimeout":   c.ShutdownTimeout,
+		"UnknownKlassDelay": c.UnknownKlassDelay,
 	} {
-		if d.value < 0 {
-			return invalid("work", "", "%s %v is negative", d.name, d.value)
+		if d < 0 && d != none {
+			return badConfig("%s %v is negative, and not -1", name, d)
 		}
 	}
-	if c.Concurrency < 0 {
-		return invalid("work", "", "Concurrency %d is negative", c.Concurrency)
+	if !utf8.ValidString(c.Name) {
+		return badConfig("Name %q is not UTF-8", c.Name)
 	}
-	if c.Order < Ordered || c.Order > ShuffledRoundRobin {
-		return invalid("work", "", "Order %d is unknown", c.Order)
+	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
+		return badConfig("Order %q is unknown", c.Order)
 	}
-	if names := len(named(c.Queues)); names > maxReserve {
-		return invalid("work", "",
-			"WorkerConfig.Queues names %d queues; a worker asks at most %d", names, maxReserve)
-	}
-	return checkNames("work", "queue name", c.Queues)
+	return c.checkQueues()
 }
 
-// A Worker takes jobs from queues and gives them to its handlers, as many at once as its
-// concurrency says. It renews the lock of every job that runs, wakes when there is
-// something to do, and rides out a server that is away.
+func (c WorkerConfig) checkQueues() error {
+	if len(c.Queues) == 0 {
+		return badConfig("Queues is empty")
+	}
+	asks := false
+	for i, name := range c.Queues {
+		if name == "" {
+			return badConfig("Queues[%d] is empty", i)
+		}
+		if !utf8.ValidString(name) {
+			return badConfig("Queues[%d] %q is not UTF-8", i, name)
+		}
+		asks = asks || !strings.HasPrefix(name, "!")
+	}
+	if !asks {
+		return badConfig("Queues has only exclusions, as %q", c.Queues[0])
+	}
+	if names := len(named(c.Queues)); names > maxReserve {
+		return badConfig("Queues names %d queues; a worker asks at most %d", names, maxReserve)
+	}
+	return nil
+}
+
+// badConfig returns the error for a field of a WorkerConfig.
+func badConfig(format string, args ...any) *Error {
+	return invalid("work", "", "WorkerConfig."+format, args...)
+}
+
+// A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
+// lock of every job that runs, wakes up when there is something to do, and rides out times in
+// which the server is away.
 //
 // Register handlers, then call [Worker.Run], or [Worker.Start] and later [Worker.Stop].
 type Worker struct {
-	client *Client
-	cfg    WorkerConfig
-	named  bool // the name was chosen by the user, and might be shared
-	mux    mux
-	around []Middleware
-	log    *slog.Logger
+	client    *Client
+	cfg       WorkerConfig
+	named     bool // the name was chosen by the user, and might be shared
+	schedules []*schedule
+	log       *slog.Logger
+	base      context.Context // what the contexts of handlers are made of
 
 	kick chan struct{} // tells the loop to look again
 	beat chan struct{} // tells the keeper of locks to look again
 
 	mu       sync.Mutex
+	mux      mux          // not changed after the start
+	around   []Middleware // not changed after the start
 	state    workerState
 	paused   bool
-	hungry   bool // there may be jobs: ask as soon as there is room
-	idle     bool // the server counts it among the idle ones
-	busy     int  // handlers at work, whether their locks are lost or not
+	hungry   bool              // there may be jobs: ask as soon as there is room
+	idle     bool              // the server counts it among the idle ones
+	working  map[*run]struct{} // runs whose handlers are at work, whether they have the lock or not
 	running  map[string]*run
 	nextBeat time.Time // when the keeper of locks looks again by itself
 	outcomes []*outcome
 	held     map[*outcome]*time.Timer // outcomes that are held back, and when they are sent again
-	telling  int                      // outcomes that are being sent
+	telling  []*outcome               // outcomes that are being sent
 	health   health
 
 	listener listener
@@ -145,6 +202,10 @@ type Worker struct {
 	abandon chan struct{} // closed when running jobs are to be given back
 	closed  chan struct{} // closed when all has ended
 	once    struct{ quit, quiet, abandon sync.Once }
+
+	cutShort   error    // why running jobs were released: that of a context, or nil. Guarded by mu.
+	unfinished []string // jobs whose handlers may still run. Guarded by mu.
+	stopErr    error    // what Stop returns, once closed is
 }
 
 type workerState int
@@ -156,20 +217,33 @@ const (
 	workerClosed
 )
 
-// NewWorker returns a worker of a client's queues. It does nothing until it is started.
-func NewWorker(client *Client, config WorkerConfig) *Worker {
-	own := client.as(cmp.Or(config.Name, newWorkerName()))
+// NewWorker returns a worker of a client's queues. It does nothing until it is started. A
+// configuration that can't be used is [ErrInvalid]. A nil client panics.
+func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
+	if client == nil {
+		panic("qless: NewWorker: nil client")
+	}
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	schedules, err := newSchedules(config.Schedules)
+	if err != nil {
+		return nil, err
+	}
 	cfg := config.withDefaults(client)
+	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
 	return &Worker{
-		client:  own,
-		cfg:     cfg,
-		named:   config.Name != "",
-		log:     cfg.Logger.With("worker", own.worker),
-		kick:    make(chan struct{}, 1),
-		beat:    make(chan struct{}, 1),
-		hungry:  true,
-		running: map[string]*run{},
-		held:    map[*outcome]*time.Timer{},
+		client:    own,
+		cfg:       cfg,
+		named:     cfg.Name != "",
+		schedules: schedules,
+		log:       cfg.Logger.With("worker", own.worker),
+		kick:      make(chan struct{}, 1),
+		beat:      make(chan struct{}, 1),
+		hungry:    true,
+		working:   map[*run]struct{}{},
+		running:   map[string]*run{},
+		held:      map[*outcome]*time.Timer{},
 		listener: listener{
 			quiet: map[string]bool{},
 			relay: make(chan struct{}, 1),
@@ -178,85 +252,98 @@ func NewWorker(client *Client, config WorkerConfig) *Worker {
 		quiet:   make(chan struct{}),
 		abandon: make(chan struct{}),
 		closed:  make(chan struct{}),
-	}
+	}, nil
 }
 
 // Name returns the name under which the worker holds its locks.
 func (w *Worker) Name() string { return w.client.worker }
 
-// Handle registers a handler for a klass, or for every klass that begins with what stands
-// before a * at the end: "Mail::*" takes Mail::Welcome, and "*" takes all. The handler of
-// the klass itself goes first, then that of the longest pattern. Handlers are registered
-// before the worker is started.
+// Handle registers a handler for a klass or, with a * at the end, for every klass with that
+// prefix: "Mail::*" takes Mail::Welcome, and "*" takes every klass. The handler of the klass
+// itself goes first, then that of the longest prefix.
+//
+// It panics if the klass is empty or has a handler already, the handler or an option is nil
+// or invalid, or the worker was started.
 func (w *Worker) Handle(klass string, handler Handler, options ...HandleOption) {
-	r := &route{handler: handler}
-	for _, option := range options {
-		option(r)
+	r := newRoute(klass, handler, options)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state != workerNew {
+		panic(fmt.Sprintf("qless: Handle(%q): the worker was started", klass))
 	}
 	w.mux.add(klass, r)
 }
 
-// HandleFunc registers a function as [Worker.Handle] does a handler.
-func (w *Worker) HandleFunc(klass string, work func(ctx context.Context, job *Job) error, options ...HandleOption) {
-	w.Handle(klass, HandlerFunc(work), options...)
-}
-
-// Use wraps every handler, those registered before and after. The first middleware is the
-// outermost.
+// Use wraps every handler, whether it was registered before or after. The first middleware is
+// the outermost. It panics if a middleware is nil, or the worker was started.
 func (w *Worker) Use(middleware ...Middleware) {
-	w.around = append(w.around, middleware...)
-}
-
-// Run starts the worker and blocks until it has stopped: when the context ends, or by
-// [Worker.Stop] or [Worker.Drain].
-func (w *Worker) Run(ctx context.Context) error {
-	if err := w.Start(ctx); err != nil {
-		return err
-	}
-	<-w.closed
-	return nil
-}
-
-// Start starts the worker and returns at once. When the context ends, the worker stops as
-// [Worker.Stop] does. A configuration that can't be used is [ErrInvalid]; a server that is
-// away is waited for.
-func (w *Worker) Start(ctx context.Context) error {
-	if err := w.cfg.check(); err != nil {
-		return err
-	}
-	if err := checkName("work", "worker name", w.client.worker); err != nil {
-		return err
-	}
-	for _, schedule := range w.cfg.Schedules {
-		if schedule.err != nil {
-			return schedule.err
+	for _, m := range middleware {
+		if m == nil {
+			panic("qless: Use: nil middleware")
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state != workerNew {
-		return invalid("work", "", "a worker can be started once")
+		panic("qless: Use: the worker was started")
+	}
+	w.around = append(w.around, middleware...)
+}
+
+// Run starts the worker and blocks until it has stopped: because the context has ended, or by
+// [Worker.Stop] or [Worker.Drain]. It returns the error of [Worker.Start], or what Stop
+// returned. Use [os/signal.NotifyContext] to stop the worker when the process is told to end.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	<-w.closed
+	return w.stopErr
+}
+
+// Start starts the worker and returns at once. When the context ends, the worker stops as by
+// [Worker.Stop]. The contexts of handlers inherit the values of the context.
+//
+// Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped
+// before, or this process runs another worker with its name on the same server and namespace.
+// It is no error if the server is away: the worker waits for it.
+func (w *Worker) Start(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.state != workerNew:
+		return invalid("work", "", "a worker can be started only once")
+	case w.mux.isEmpty():
+		return invalid("work", "", "no handler is registered: call Worker.Handle before Start")
+	case !w.claimName():
+		return invalid("work", "", "a worker named %q runs in this process already", w.Name())
 	}
 	w.state = workerRunning
+	w.base = context.WithValue(context.WithoutCancel(ctx), clientKey{}, w.client)
 	go w.live(ctx)
 	return nil
 }
 
-// Stop takes no new jobs, gives the running ones the ShutdownTimeout to end, and then ends
-// their contexts and gives them back, without spending a retry; the end of the context cuts
-// that time short. It returns when all has ended, or about a second after the last job when the
-// server does not answer: what it was not told by then is left to the ends of the locks, and a
-// call that waits for an answer ends with the connection's read timeout. A worker that has stopped,
-// or was never started, is left as it is.
+// Stop stops the worker. It takes no new jobs, and waits until the running ones have ended and
+// the server knows their outcomes, for up to the ShutdownTimeout or until the context ends.
+// Then it ends the contexts of the jobs that still run, and releases them for other workers
+// without using up a retry. It does not wait for their handlers.
+//
+// If everything ended in time, Stop returns nil. Else it returns an [ErrStopped] that names the
+// jobs whose handlers may still run, or says how many outcomes the server did not take. It
+// wraps the error of the context if that has ended first. A later call returns the same.
+//
+// If the server does not answer, Stop returns about a second after the last job has ended, or
+// when the connection's read timeout is over: the locks then end by themselves. A worker that
+// was never started can't be started after Stop.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)
 	defer timer.Stop()
 	return w.end(ctx, timer.C)
 }
 
-// Drain takes no new jobs and waits until the running ones have ended and the server was told,
-// however long that takes, or until the context ends: then they are given back, as by
-// [Worker.Stop].
+// Drain stops the worker as [Worker.Stop] does, but waits for running jobs without a timeout,
+// until they have ended or the context has.
 func (w *Worker) Drain(ctx context.Context) error {
 	return w.end(ctx, nil)
 }
@@ -270,15 +357,22 @@ func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
 	}
 	w.mu.Unlock()
 	w.once.quit.Do(func() { close(w.quit) })
+	var cause error
 	select {
 	case <-w.closed:
-		return nil
+		return w.stopErr
 	case <-timeout:
 	case <-ctx.Done():
+		cause = ctx.Err()
 	}
-	w.once.abandon.Do(func() { close(w.abandon) })
+	w.once.abandon.Do(func() {
+		w.mu.Lock()
+		w.cutShort = cause
+		w.mu.Unlock()
+		close(w.abandon)
+	})
 	<-w.closed
-	return nil
+	return w.stopErr
 }
 
 // Closed returns a channel that is closed when the worker has stopped.
@@ -305,7 +399,7 @@ func (w *Worker) live(ctx context.Context) {
 	var parts, ears, loop sync.WaitGroup
 	ears.Go(func() { w.listen(listening) })
 	parts.Go(func() { w.keepLocks(base) })
-	for _, schedule := range w.cfg.Schedules {
+	for _, schedule := range w.schedules {
 		parts.Go(func() { w.follow(base, schedule) })
 	}
 	loop.Go(func() { w.loop(base) })
@@ -379,39 +473,111 @@ func (w *Worker) noteQuiet() {
 
 // isQuiet reports whether no job runs and no outcome waits to be told. The mutex is held.
 func (w *Worker) isQuiet() bool {
-	return len(w.running)+len(w.outcomes)+len(w.held)+w.telling == 0
+	return len(w.running)+len(w.outcomes)+len(w.held)+len(w.telling) == 0
 }
 
 // close notes that the worker has stopped.
 func (w *Worker) close() {
 	w.mu.Lock()
 	w.state = workerClosed
-	untold := len(w.outcomes) + len(w.held) + w.telling
-	for _, again := range w.held {
+	undelivered := slices.Concat(w.outcomes, w.telling)
+	for o, again := range w.held {
 		again.Stop()
+		undelivered = append(undelivered, o)
 	}
 	clear(w.held)
-	w.mu.Unlock()
-	if untold > 0 {
-		w.log.Warn("qless: the worker stopped before the server took all outcomes",
-			"outcomes", untold)
+	if w.unfinished == nil {
+		w.unfinished = w.atWork()
 	}
+	w.stopErr = stopError(w.unfinished, len(undelivered), w.cutShort)
+	w.mu.Unlock()
+	if len(undelivered) > 0 {
+		w.log.Warn("qless: the worker stopped before the server took all outcomes",
+			"outcomes", len(undelivered))
+	}
+	for _, o := range undelivered {
+		w.observeEnd(o.run, o.Outcome, ErrStopped)
+	}
+	w.freeName()
 	close(w.closed)
+}
+
+// atWork returns the jids of the jobs whose handlers have not returned. The mutex is held.
+func (w *Worker) atWork() []string {
+	var jids []string
+	for r := range w.working {
+		jids = append(jids, r.jid)
+	}
+	slices.Sort(jids)
+	return jids
+}
+
+// stopError returns what Stop returns for a worker that did not end everything in time.
+func stopError(unfinished []string, undelivered int, cause error) error {
+	var parts []string
+	if n := len(unfinished); n > 0 {
+		list := strings.Join(unfinished[:min(n, 10)], ", ")
+		if n > 10 {
+			list += fmt.Sprintf(" and %d more", n-10)
+		}
+		parts = append(parts, "the handlers of these jobs may still run: "+list)
+	}
+	if undelivered > 0 {
+		parts = append(parts, fmt.Sprintf("outcomes that the server did not take: %d", undelivered))
+	}
+	if parts == nil {
+		return nil
+	}
+	return &Error{Op: "stop", Code: CodeStopped, Message: strings.Join(parts, "; "), Err: cause}
 }
 
 // giveBack ends the contexts of the jobs that still run, and gives the jobs back.
 func (w *Worker) giveBack() {
+	var after notes
 	w.mu.Lock()
+	w.unfinished = w.atWork()
 	for _, r := range w.running {
 		if !r.hold.ended.Load() {
 			o := r.handBack(0)
 			o.until = r.until
 			w.outcomes = append(w.outcomes, o)
 		}
-		w.drop(r, ErrStopped)
+		w.drop(r, ErrStopped, &after)
 	}
 	w.mu.Unlock()
 	w.nudge()
+	w.report(after)
+}
+
+// liveWorkers has the workers that this process runs, by workerKey.
+var liveWorkers sync.Map
+
+// A workerKey is what no two live workers may have in common.
+type workerKey struct{ server, namespace, name string }
+
+func (w *Worker) key() workerKey {
+	return workerKey{serverOf(w.client.rdb), w.client.Namespace(), w.Name()}
+}
+
+// claimName reports whether no other worker of this process has the name, and takes it.
+func (w *Worker) claimName() bool {
+	_, taken := liveWorkers.LoadOrStore(w.key(), w)
+	return !taken
+}
+
+func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
+
+// serverOf identifies the server of a go-redis client, as far as its options tell.
+func serverOf(rdb redis.UniversalClient) string {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		if o := c.Options(); o.Addr != "FailoverClient" { // that of every client of a sentinel
+			return fmt.Sprintf("%s:%s/%d", o.Network, o.Addr, o.DB)
+		}
+	case *redis.ClusterClient:
+		return strings.Join(slices.Sorted(slices.Values(c.Options().Addrs)), ",")
+	}
+	return fmt.Sprintf("%p", rdb)
 }
 
 // departTimeout bounds each of the goodbyes of a worker whose server may be away: the last

@@ -18,7 +18,7 @@ func TestNoMoreJobsRunAtOnceThanTheConcurrencySays(t *testing.T) {
 		w := e.worker(qless.WorkerConfig{Concurrency: concurrency})
 		var now, tooMany atomic.Int32
 		full, done := make(chan bool, jobs), make(chan bool, jobs)
-		w.HandleFunc("K", func(context.Context, *qless.Job) error {
+		w.Handle("K", func(context.Context, *qless.Job) error {
 			switch n := int(now.Add(1)); {
 			case n > concurrency:
 				tooMany.Add(1)
@@ -64,7 +64,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 	e.put("q")
 	e.put("q")
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	for n := range 2 {
 		require.Equal(t, "finish reserve", w.await(t, "an outcome", n+1, of("finish")).trip)
@@ -74,7 +74,7 @@ func TestAnOutcomeAndTheNextReservationGoTogether(t *testing.T) {
 func TestAJobIsDoneOnlyWhenTheServerSaidSo(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	asked, answer := w.gate("finish", true)
 	jid := e.put("q")
@@ -129,7 +129,7 @@ func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	end, running := make(chan bool), make(chan bool, 10)
-	w.HandleFunc("K", func(_ context.Context, job *qless.Job) error {
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
 		running <- true
 		if job.JID != "first" {
 			<-end

@@ -63,12 +63,36 @@ func (e *env) workerAt(addr string, config qless.WorkerConfig, options ...qless.
 		config.PollInterval = time.Hour
 	}
 	options = append([]qless.Option{qless.WithClock(nil), qless.WithLogger(slog.New(w.log))}, options...)
-	w.Worker = qless.NewWorker(e.client(w.rdb, options...), config)
+	w.Worker = newWorker(e.t, e.client(w.rdb, options...), config)
 	e.t.Cleanup(func() {
 		w.stopNow()
 		_ = w.rdb.Close()
 	})
 	return w
+}
+
+// newWorker makes a worker, which must be possible.
+func newWorker(t testing.TB, client *qless.Client, config qless.WorkerConfig) *qless.Worker {
+	t.Helper()
+	w, err := qless.NewWorker(client, config)
+	require.NoError(t, err)
+	return w
+}
+
+// Start starts the worker. One that the test gave no handler has one for a klass that no job has.
+func (w *testWorker) Start(ctx context.Context) error {
+	if w.NeedsHandler() {
+		w.Handle("Nobody", nothing)
+	}
+	return w.Worker.Start(ctx)
+}
+
+// Run starts the worker as Start does.
+func (w *testWorker) Run(ctx context.Context) error {
+	if w.NeedsHandler() {
+		w.Handle("Nobody", nothing)
+	}
+	return w.Worker.Run(ctx)
 }
 
 // start starts the worker, and waits until it is idle and listens.
@@ -92,6 +116,17 @@ func (w *testWorker) stop() {
 	w.t.Helper()
 	require.NoError(w.t, w.Stop(w.t.Context()))
 }
+
+// stopLate stops the worker before the handlers of some jobs have ended.
+func (w *testWorker) stopLate(jids ...string) {
+	w.t.Helper()
+	err := requireCode(w.t, stopped, w.Stop(w.t.Context()))
+	for _, jid := range jids {
+		require.Contains(w.t, err.Message, jid)
+	}
+}
+
+var stopped = &qless.Error{Code: qless.CodeStopped}
 
 // gate holds up every call of a script: before it is sent, or before its answer comes. It tells
 // of each, until open is called.
@@ -144,7 +179,7 @@ func (w *testWorker) ends(jid string) told {
 
 // works runs one job through a worker with a handler, and returns the job as it is after
 // that, and what the worker told.
-func (e *env) works(config qless.WorkerConfig, handler qless.HandlerFunc, options ...qless.PutOption) (*qless.Job, told) {
+func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, told) {
 	e.t.Helper()
 	w := e.worker(config)
 	w.Handle("K", handler)
@@ -222,7 +257,7 @@ func (j *journal) await(t testing.TB, text string, n int) {
 
 // hold returns a handler that tells of each job that it is given, and ends when its context
 // does, or with what is sent to the second channel.
-func hold() (handler qless.HandlerFunc, running chan *qless.Job, end chan error) {
+func hold() (handler qless.Handler, running chan *qless.Job, end chan error) {
 	running, end = make(chan *qless.Job, 1000), make(chan error, 1000)
 	return func(ctx context.Context, job *qless.Job) error {
 		running <- job

@@ -6,10 +6,27 @@ import "time"
 
 // Due returns the times at which a schedule puts jobs, after last and not after now, and the
 // next time after now.
-func (s *Schedule) Due(last, now time.Time) ([]time.Time, time.Time) { return s.due(last, now) }
+func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
+	checked, err := newSchedule(s)
+	if err != nil {
+		panic(err)
+	}
+	return checked.due(last, now)
+}
 
-// Err returns what is wrong with a schedule.
-func (s *Schedule) Err() error { return s.err }
+// NeedsHandler reports whether a handler must be registered before the worker can be started.
+func (w *Worker) NeedsHandler() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state == workerNew && w.mux.isEmpty()
+}
+
+// AtWork returns how many handlers have not returned.
+func (w *Worker) AtWork() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.working)
+}
 
 // ResolveQueues returns what patterns match among the known queues, of which some have jobs.
 func ResolveQueues(patterns, known []string, ready ...string) []string {

@@ -29,7 +29,7 @@ func TestNilCompletesAJobAndSavesItsData(t *testing.T) {
 func TestNilLeavesUnchangedDataAsItIs(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		_, err := e.rdb.HSet(ctx, "ql:j:"+job.JID, "data", `"by another"`).Result()
 		return err
 	})
@@ -58,7 +58,7 @@ func TestAHandlerMayEndItsJobItself(t *testing.T) {
 				e := newLiveEnv(t)
 				w := e.worker(qless.WorkerConfig{})
 				ended := make(chan error, 1)
-				w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+				w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 					ended <- c.end(ctx, job)
 					return returned
 				})
@@ -81,7 +81,7 @@ func TestAHandlerMayCancelItsJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	canceled := make(chan error, 1)
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		err := job.Cancel(ctx)
 		canceled <- err
 		return err
@@ -107,15 +107,15 @@ func TestMiddlewareRunsInTheOrderOfUse(t *testing.T) {
 	}
 	around := func(name string) qless.Middleware {
 		return func(next qless.Handler) qless.Handler {
-			return qless.HandlerFunc(func(ctx context.Context, job *qless.Job) error {
+			return func(ctx context.Context, job *qless.Job) error {
 				step(name + " in")
 				defer step(name + " out")
-				return next.Work(ctx, job)
-			})
+				return next(ctx, job)
+			}
 		}
 	}
 	w.Use(around("first"), around("second"))
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { step("work"); return nil })
+	w.Handle("K", func(context.Context, *qless.Job) error { step("work"); return nil })
 	w.Use(around("third"))
 	w.start()
 	w.outcome(e.put("q"))
@@ -128,14 +128,14 @@ func TestMiddlewareMayChangeTheOutcome(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	w.Use(func(next qless.Handler) qless.Handler {
-		return qless.HandlerFunc(func(ctx context.Context, job *qless.Job) error {
-			if err := next.Work(ctx, job); err != nil {
+		return func(ctx context.Context, job *qless.Job) error {
+			if err := next(ctx, job); err != nil {
 				return qless.FailWith("by-middleware", err)
 			}
 			return nil
-		})
+		}
 	})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { return errors.New("no") })
+	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
 	jid := e.put("q")
 	require.Equal(t, "fail", w.outcome(jid).action)
@@ -151,11 +151,11 @@ func TestHandleDecodesTheData(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
 	letters := make(chan letter, 2)
-	qless.Handle(w.Worker, "Letter", func(_ context.Context, job *qless.Job, data letter) error {
+	w.Handle("Letter", qless.Typed(func(_ context.Context, job *qless.Job, data letter) error {
 		data.Count += len(job.Tags)
 		letters <- data
 		return nil
-	})
+	}))
 	w.start()
 	jid, err := e.Queue("q").Put(t.Context(), "Letter", letter{To: "ann", Count: 2}, qless.Tags("a"))
 	require.NoError(t, err)
@@ -166,9 +166,9 @@ func TestHandleDecodesTheData(t *testing.T) {
 func TestDataThatDoesNotFitFailsTheJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	qless.Handle(w.Worker, "Letter", func(context.Context, *qless.Job, letter) error {
+	w.Handle("Letter", qless.Typed(func(context.Context, *qless.Job, letter) error {
 		panic("it is not called")
-	})
+	}))
 	w.start()
 	jid, err := e.Queue("q").Put(t.Context(), "Letter", []int{1})
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{})
 	called := make(chan string, 10)
 	for _, pattern := range []string{"*", "Mail::*", "Mail::Slow::*", "Mail::Welcome", "Mail"} {
-		w.HandleFunc(pattern, func(context.Context, *qless.Job) error { called <- pattern; return nil })
+		w.Handle(pattern, func(context.Context, *qless.Job) error { called <- pattern; return nil })
 	}
 	w.start()
 	for klass, pattern := range map[string]string{
@@ -202,7 +202,7 @@ func TestTheMostSpecificHandlerIsCalled(t *testing.T) {
 func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{UnknownKlassDelay: time.Minute})
-	w.HandleFunc("Known", nothing)
+	w.Handle("Known", nothing)
 	w.start()
 	before := time.Now()
 	var all []string
@@ -228,7 +228,7 @@ func TestAnUnknownKlassGoesBackForAnotherWorker(t *testing.T) {
 	require.Equal(t, 1, w.log.count("klass=Other "))
 }
 
-func TestAWorkerWithoutHandlersFailsNoJob(t *testing.T) {
+func TestAWorkerFailsNoJobOfAnUnknownKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{}).start()
 	jid := e.put("q", qless.Retries(0))
@@ -246,8 +246,8 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return ctx.Err()
 	}
-	w.HandleFunc("K", wait)
-	w.HandleFunc("Own", wait, qless.WithMaxRunTime(60*time.Millisecond))
+	w.Handle("K", wait)
+	w.Handle("Own", wait, qless.MaxRunTime(60*time.Millisecond))
 	w.start()
 
 	jid := e.put("q", qless.Retries(0))
@@ -318,11 +318,11 @@ func TestAKlassMayRunForLongerThanOthers(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{MaxRunTime: time.Millisecond})
 	deadlines := make(chan time.Time, 1)
-	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
 		deadline, _ := ctx.Deadline()
 		deadlines <- deadline
 		return nil
-	}, qless.WithMaxRunTime(time.Hour))
+	}, qless.MaxRunTime(time.Hour))
 	w.start()
 	jid := e.put("q")
 	require.WithinDuration(t, time.Now().Add(time.Hour), soon(t, "a deadline", deadlines), time.Minute)
@@ -332,7 +332,7 @@ func TestAKlassMayRunForLongerThanOthers(t *testing.T) {
 func TestAHandlerMayEndItsGoroutine(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 1, Backoff: inAnHour})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error {
+	w.Handle("K", func(context.Context, *qless.Job) error {
 		runtime.Goexit()
 		return nil
 	})

@@ -18,7 +18,7 @@ func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end
 	w = e.worker(config)
 	handler, running, end := hold()
 	causes = make(chan error, 10)
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		err := handler(ctx, job)
 		if ctx.Err() != nil {
 			causes <- context.Cause(ctx)
@@ -95,9 +95,21 @@ func TestALostLockEndsTheContext(t *testing.T) {
 			require.NoError(t, c.lose(t.Context(), e.job(jid)))
 			cause := soon(t, "the end of the context", causes)
 			require.ErrorIs(t, cause, c.cause)
-			w.log.await(t, "a job's result was discarded", 1)
+			canceled := 0
+			if c.cause == qless.ErrCanceled {
+				canceled = 1
+				w.log.await(t, "level=INFO", 1)
+			} else {
+				w.log.await(t, "a job's result was discarded", 1)
+			}
+			until(t, "the handler has returned", func() bool { return w.AtWork() == 0 })
 			w.stop()
-			require.Equal(t, 1, w.Stats().Lost)
+			require.Equal(t, canceled, w.Stats().Canceled)
+			require.Equal(t, 1-canceled, w.Stats().Lost)
+			require.Equal(t, canceled, w.log.count("a job was canceled while it ran"))
+			if canceled == 1 {
+				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+			}
 			require.Empty(t, w.Stats().Running)
 			require.Zero(t, w.count(of("finish")))
 			if c.state != "" {
@@ -156,7 +168,7 @@ func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
 			handler, running, _ := hold()
 			ended := make(chan time.Time, 1)
 			causes := make(chan error, 1)
-			w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 				err := handler(ctx, job)
 				ended <- time.Now()
 				causes <- context.Cause(ctx)
@@ -201,7 +213,7 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 		return errors.Join(e.Config().Set(t.Context(), qless.ConfigHeartbeat, 3600), send())
 	})
 	runs := 0
-	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
 		if runs++; runs == 1 {
 			<-ctx.Done()
 			close(givenUp)
@@ -224,7 +236,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	w.instead("renew", func(func() error) error { return errors.New("no") })
 	givenUp, taken := make(chan bool), make(chan bool)
-	w.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
 		<-ctx.Done()
 		close(givenUp)
 		<-taken
@@ -286,7 +298,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
 	next := make(chan error)
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		runs <- job
 		select {
 		case <-ctx.Done():
@@ -326,7 +338,7 @@ func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 2})
 	runs, again, ended := make(chan bool, 2), make(chan bool), make(chan error, 1)
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		runs <- true
 		if job.Remaining == 4 {
 			<-again
@@ -351,7 +363,7 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
 	canceled := make(chan error, 1)
-	w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 		<-ctx.Done()
 		canceled <- job.Cancel(t.Context())
 		return nil

@@ -61,7 +61,7 @@ func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
 func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.instead("finish", func(send func() error) error {
 		if err := e.Timeout(t.Context(), "j"); err != nil {
@@ -77,7 +77,7 @@ func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.beforeItHears("j", func() error { return errOffline })
 	w.start()
 	e.put("q", qless.JID("j"))
@@ -104,7 +104,7 @@ func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
 func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
 	e.put("q", qless.JID("j"))

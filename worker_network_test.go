@@ -18,7 +18,7 @@ func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *redistest.
 	e.t.Helper()
 	proxy := redistest.NewProxy(e.t, e.server.Addr())
 	w := e.workerAt(proxy.Addr(), config)
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	return w.start(), proxy
 }
 
@@ -60,7 +60,7 @@ func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
 	e.set(qless.ConfigHeartbeat, "0.6")
 	e.set(qless.ConfigGracePeriod, "0")
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
+	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
 	reserved, answer := make(chan bool), make(chan bool)
 	w.beforeItHears("j", func() error { close(reserved); <-answer; return nil })
 	w.start()
@@ -87,7 +87,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 			e.set(qless.ConfigHeartbeat, "0.6")
 		}
 		w := e.worker(qless.WorkerConfig{Name: name})
-		w.HandleFunc("K", nothing)
+		w.Handle("K", nothing)
 		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
 		e.put("q", qless.JID("j"))
@@ -122,7 +122,7 @@ func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *te
 	e := newLiveEnv(t)
 	proxy := redistest.NewProxy(t, e.server.Addr())
 	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { return nil })
+	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
 	pause := &pauser{worker: w.Worker}
 	w.rdb.AddHook(pause)
 	proxy.CutBeforeReply(qless.ScriptSHA("reserve"))

@@ -18,7 +18,7 @@ import (
 func inAnHour(*qless.Job, int, error) time.Duration { return time.Hour }
 
 // returns makes a handler that changes its job's data and returns an error.
-func returns(err error) qless.HandlerFunc {
+func returns(err error) qless.Handler {
 	return func(_ context.Context, job *qless.Job) error {
 		if problem := job.SetData("changed"); problem != nil {
 			return problem
@@ -189,7 +189,7 @@ func TestAnErrorIsRetriedUntilNoRetriesAreLeft(t *testing.T) {
 		attempts <- attempt
 		return 0
 	}})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { return &fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist} })
+	w.Handle("K", func(context.Context, *qless.Job) error { return &fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist} })
 	w.start()
 	jid := e.put("q", qless.Retries(2))
 	for attempt := range 3 {
@@ -222,7 +222,7 @@ func TestExponentialBackoffDoublesWithJitter(t *testing.T) {
 func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { return errors.New("no") })
+	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
 	jid := e.put("q", qless.Retries(5))
 	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
@@ -233,8 +233,8 @@ func TestAKlassMayHaveItsOwnBackoff(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Backoff: inAnHour})
 	fails := func(context.Context, *qless.Job) error { return errors.New("no") }
-	w.HandleFunc("K", fails)
-	w.HandleFunc("Own", fails, qless.WithBackoff(func(job *qless.Job, attempt int, err error) time.Duration {
+	w.Handle("K", fails)
+	w.Handle("Own", fails, qless.RetryBackoff(func(job *qless.Job, attempt int, err error) time.Duration {
 		require.EqualError(t, err, "no")
 		return 2 * time.Hour
 	}))
@@ -267,7 +267,7 @@ func explode(value any) { panic(value) }
 func TestAPanicOfMiddlewareOrBackoffFailsTheJob(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Backoff: func(*qless.Job, int, error) time.Duration { panic("in the backoff") }})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { return errors.New("no") })
+	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
 	jid := e.put("q")
 	require.Equal(t, "fail", w.outcome(jid).action)

@@ -32,7 +32,7 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.Pause()
 	jid := e.put("q")
 	require.NoError(t, w.Start(t.Context()))
@@ -62,7 +62,7 @@ func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("some")
 	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	require.NoError(t, e.Queue("some").Forget(t.Context()))
 	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })

@@ -15,7 +15,7 @@ const damage = serverError("WRONGTYPE Operation against a key holding the wrong 
 func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("refused", damage)
 	e.put("q", qless.JID("refused"))
@@ -67,7 +67,7 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	const jobs = 300
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Concurrency: 1})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	var tries atomic.Int32
 	w.refuseWith(func(script string, args []any) error {
@@ -95,7 +95,7 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
 	e.put("q", qless.JID("j"))
@@ -134,7 +134,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 	} {
 		e := newLiveEnv(t)
 		w := e.worker(qless.WorkerConfig{})
-		w.HandleFunc("K", nothing)
+		w.Handle("K", nothing)
 		w.start()
 		refused := make(chan bool, 1000)
 		var full atomic.Bool
@@ -164,7 +164,7 @@ func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	e := newLiveEnv(t)
 	e.set(qless.ConfigHeartbeat, "0.6")
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", serverError("NOPERM this user has no permissions"))
 	e.put("q", qless.JID("j"))

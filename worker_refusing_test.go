@@ -90,7 +90,7 @@ func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLiveEnv(t)
 			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond})
-			w.HandleFunc("K", nothing)
+			w.Handle("K", nothing)
 			w.start()
 			require.NoError(t, w.Healthy())
 			c.refuse(e, w)

@@ -2,8 +2,6 @@ package qless_test
 
 import (
 	"context"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +67,7 @@ func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	same := e.put("q")
 	urgent := e.put("q", qless.Priority(1))
 	before := time.Now()
-	w.stop()
+	w.stopLate(jid)
 	require.GreaterOrEqual(t, time.Since(before), 100*time.Millisecond)
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrStopped)
 	job := e.job(jid)
@@ -95,7 +93,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 50 * time.Millisecond})
 	running, end, over := make(chan bool, 1), make(chan bool), make(chan bool)
-	w.HandleFunc("K", func(context.Context, *qless.Job) error {
+	w.Handle("K", func(context.Context, *qless.Job) error {
 		defer close(over)
 		running <- true
 		<-end
@@ -104,7 +102,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	w.start()
 	jid := e.put("q")
 	soon(t, "a job", running)
-	w.stop()
+	w.stopLate(jid)
 	require.Equal(t, qless.StateWaiting, e.job(jid).State)
 	close(end)
 	soon(t, "the end of the handler", over)
@@ -162,7 +160,7 @@ func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
 func TestWhatIsReservedWhileStoppingIsGivenBack(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{})
-	w.HandleFunc("K", func(context.Context, *qless.Job) error { panic("it is not called") })
+	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is not called") })
 	w.start()
 	reserved, answer := w.gate("reserve", true)
 	jid := e.put("q")
@@ -187,7 +185,10 @@ func TestDrainWaitsForRunningJobs(t *testing.T) {
 func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
 	e := newLiveEnv(t)
 	w, jid, _, causes := e.holding(qless.WorkerConfig{})
-	require.NoError(t, w.Drain(ended()))
+	err := requireCode(t, stopped, w.Drain(ended()))
+	require.ErrorIs(t, err, qless.ErrStopped)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, err.Message, jid)
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrStopped)
 	require.Equal(t, qless.StateWaiting, e.job(jid).State)
 }
@@ -214,7 +215,7 @@ func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	w := e.worker(qless.WorkerConfig{
 		Queues:    []string{"q", "mail-*"},
-		Schedules: []*qless.Schedule{qless.NewSchedule("s", "@hourly", "q", "K", nil)},
+		Schedules: []qless.Schedule{newSchedule("s", "@hourly", "q", "K", nil)},
 	})
 	handler, running, end := hold()
 	w.Handle("K", handler)
@@ -309,7 +310,7 @@ func TestOutcomesThatCanNotBeToldDoNotHoldUpStopForLong(t *testing.T) {
 func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	w.refuseOutcome("j", damage)
 	e.put("q", qless.JID("j"))
@@ -319,18 +320,4 @@ func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
 	soon(t, "the end of the worker", stopped)
 	require.Equal(t, qless.StateComplete, e.job("j").State)
 	require.Equal(t, 1, w.Stats().Completed)
-}
-
-func TestSignalsStopAWorker(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		e := newLiveEnv(t)
-		ctx, stop := qless.UntilSignal(t.Context())
-		defer stop()
-		w := e.worker(qless.WorkerConfig{})
-		ran := make(chan error, 1)
-		go func() { ran <- w.Run(ctx) }()
-		w.idle(1)
-		require.NoError(t, syscall.Kill(os.Getpid(), signal))
-		require.NoError(t, soon(t, "the end of Run", ran))
-	}
 }

@@ -65,7 +65,7 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 		e.set("heartbeat", 12)
 		w := e.worker(qless.WorkerConfig{Queues: []string{"q", "p"}, PollInterval: 50 * time.Millisecond})
 		lost, finish := make(chan error, 1), make(chan error)
-		w.HandleFunc("K", func(ctx context.Context, job *qless.Job) error {
+		w.Handle("K", func(ctx context.Context, job *qless.Job) error {
 			err := <-finish
 			if job.JID == "long" {
 				lost <- context.Cause(ctx)

@@ -21,7 +21,7 @@ import (
 func (e *env) idleWorker(queues ...string) *testWorker {
 	e.t.Helper()
 	w := e.worker(qless.WorkerConfig{Queues: queues})
-	w.HandleFunc("*", nothing)
+	w.Handle("*", nothing)
 	return w.start()
 }
 
@@ -248,7 +248,7 @@ func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	var all []*testWorker
 	for range workers {
 		w := e.worker(qless.WorkerConfig{Concurrency: 1})
-		w.HandleFunc("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
+		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
 		all = append(all, w.start())
 	}
 	reserves := func() int {
@@ -279,7 +279,7 @@ func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
 func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{PollInterval: 300 * time.Millisecond})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	e.silentPut("j")
 	require.Equal(t, "complete", w.outcome("j").action)
@@ -292,7 +292,7 @@ func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
 		e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
 	}
 	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
-	w.HandleFunc("K", nothing)
+	w.Handle("K", nothing)
 	w.start()
 	for _, queue := range []string{"old2400", "new1", "new2"} {
 		require.Equal(t, "complete", w.outcome(e.put(queue)).action)
@@ -357,7 +357,7 @@ func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
 	e := newLiveEnv(t)
 	proxy := redistest.NewProxy(t, e.server.Addr())
 	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
-	dead.HandleFunc("K", nothing)
+	dead.Handle("K", nothing)
 	dead.start()
 	w := e.idleWorker()
 	dead.offline.Store(true)
@@ -407,7 +407,7 @@ func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
 	done := make(chan bool, jobs)
 	for range 3 {
 		w := e.worker(qless.WorkerConfig{Concurrency: 4})
-		w.HandleFunc("K", func(context.Context, *qless.Job) error {
+		w.Handle("K", func(context.Context, *qless.Job) error {
 			for n := now.Add(1); ; {
 				m := most.Load()
 				if n <= m || most.CompareAndSwap(m, n) {

@@ -96,11 +96,14 @@ func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 // runWorkers runs the worker.
 func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
 	for range s.load.workers {
-		worker := qless.NewWorker(s.client, qless.WorkerConfig{
+		worker, err := qless.NewWorker(s.client, qless.WorkerConfig{
 			Concurrency: s.load.concurrency,
 			Queues:      []string{queueName},
 		})
-		worker.HandleFunc(klass, func(context.Context, *qless.Job) error {
+		if err != nil {
+			return err
+		}
+		worker.Handle(klass, func(context.Context, *qless.Job) error {
 			to.handled()
 			return nil
 		})

@@ -105,8 +105,9 @@ func TestOthersWakeOurWorker(t *testing.T) {
 func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-chan string {
 	client := newClient(t, rdb)
 	ran := make(chan string, 1)
-	worker := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: pollInterval, Concurrency: 1})
-	worker.HandleFunc("*", func(_ context.Context, job *qless.Job) error {
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: pollInterval, Concurrency: 1})
+	require.NoError(t, err)
+	worker.Handle("*", func(_ context.Context, job *qless.Job) error {
 		ran <- job.JID
 		return nil
 	})
@@ -146,9 +147,10 @@ func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 				must(t, them, "begin", args{"worker": "theirs"})
 				must(t, them, "put", args{"queue": "q", "jid": "j"})
 				client := newClient(t, server.Client(t))
-				worker := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
+				worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
+				require.NoError(t, err)
 				began, ended := make(chan struct{}, 2), make(chan error, 2)
-				worker.HandleFunc("K", func(ctx context.Context, _ *qless.Job) error {
+				worker.Handle("K", func(ctx context.Context, _ *qless.Job) error {
 					began <- struct{}{}
 					<-ctx.Done()
 					ended <- context.Cause(ctx)

@@ -38,8 +38,9 @@ func TestWorkersShareAQueue(t *testing.T) {
 
 		putMany(t, us, them)
 		met := startTheirs(t, server, them)
-		worker := qless.NewWorker(us.client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 4})
-		worker.HandleFunc("work.Count", func(ctx context.Context, job *qless.Job) error {
+		worker, err := qless.NewWorker(us.client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 4})
+		require.NoError(t, err)
+		worker.Handle("work.Count", func(ctx context.Context, job *qless.Job) error {
 			select {
 			case <-met: // their workers get their share too
 			case <-ctx.Done():

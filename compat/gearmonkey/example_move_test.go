@@ -52,12 +52,15 @@ func ExampleClient_Move() {
 
 	// The worker is one of qless, and tells GearMonkey's clients.
 	done := make(chan struct{})
-	worker := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"images"}})
-	qless.Handle(worker, "resize", func(ctx context.Context, job *qless.Job, data image) error {
+	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"images"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker.Handle("resize", qless.Typed(func(ctx context.Context, job *qless.Job, data image) error {
 		defer close(done)
 		output := fmt.Appendf(nil, "small-%s", data.Input)
 		return monkey.Finish(ctx, job.Klass, data.ID, output, nil)
-	})
+	}))
 	if err := worker.Start(ctx); err != nil {
 		log.Fatal(err)
 	}

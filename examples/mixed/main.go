@@ -33,8 +33,11 @@ func run(ctx context.Context) error {
 	defer server.Close()
 
 	done := make(chan string, 1)
-	worker := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"thumbnails"}})
-	worker.HandleFunc("Image::Thumbnail", func(ctx context.Context, job *qless.Job) error {
+	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"thumbnails"}})
+	if err != nil {
+		return err
+	}
+	worker.Handle("Image::Thumbnail", func(ctx context.Context, job *qless.Job) error {
 		var data struct{ File string }
 		if err := job.Unmarshal(&data); err != nil {
 			return err

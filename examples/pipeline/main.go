@@ -38,12 +38,15 @@ func run(ctx context.Context) error {
 	client := server.Client()
 
 	left := make(chan struct{})
-	worker := qless.NewWorker(client, qless.WorkerConfig{
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"check", "pay", "pack", "ship"},
-		Order:  qless.RoundRobin,
+		Order:  qless.OrderRoundRobin,
 	})
-	qless.Handle(worker, "Order", work)
-	worker.HandleFunc("Van", func(ctx context.Context, job *qless.Job) error {
+	if err != nil {
+		return err
+	}
+	worker.Handle("Order", qless.Typed(work))
+	worker.Handle("Van", func(ctx context.Context, job *qless.Job) error {
 		fmt.Println("all orders are packed: the van leaves")
 		close(left)
 		return nil

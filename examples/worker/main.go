@@ -15,6 +15,8 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -29,7 +31,7 @@ type welcome struct {
 func main() {
 	once := flag.Bool("once", false, "stop when the jobs put at the start are done")
 	flag.Parse()
-	ctx, stop := qless.UntilSignal(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *once); err != nil {
 		log.Fatal(err)
@@ -44,7 +46,10 @@ func run(ctx context.Context, once bool) error {
 	defer closeClient()
 
 	done := make(chan string, 16)
-	worker := newWorker(client, done)
+	worker, err := newWorker(client, done)
+	if err != nil {
+		return err
+	}
 	if err := worker.Start(ctx); err != nil {
 		return err
 	}
@@ -81,26 +86,32 @@ func connect(ctx context.Context) (client *qless.Client, closeClient func(), err
 }
 
 // newWorker returns the worker. It tells done of each job that is at its end.
-func newWorker(client *qless.Client, done chan<- string) *qless.Worker {
-	worker := qless.NewWorker(client, qless.WorkerConfig{
+func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) {
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues:      []string{"mail", "reports"},
 		Concurrency: 4,
 		Backoff:     qless.ExponentialBackoff(50*time.Millisecond, time.Minute),
-		Schedules: []*qless.Schedule{
-			qless.NewSchedule("daily-report", "CRON_TZ=Europe/Berlin 30 6 * * 1-5", "reports", "Report", nil),
-		},
+		Schedules: []qless.Schedule{{
+			ID:    "daily-report",
+			Spec:  "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
+			Queue: "reports",
+			Klass: "Report",
+		}},
 	})
+	if err != nil {
+		return nil, err
+	}
 	worker.Use(logged)
 
 	// Data is decoded into the handler's own type; what does not fit fails the job at once.
-	qless.Handle(worker, "Welcome", func(ctx context.Context, job *qless.Job, data welcome) error {
+	worker.Handle("Welcome", qless.Typed(func(ctx context.Context, job *qless.Job, data welcome) error {
 		done <- "Welcome to " + data.To
 		return nil
-	})
+	}))
 
 	// An error retries the job later. Here the third attempt goes well.
 	attempts := 0
-	worker.HandleFunc("Flaky", func(ctx context.Context, job *qless.Job) error {
+	worker.Handle("Flaky", func(ctx context.Context, job *qless.Job) error {
 		if attempts++; attempts < 3 {
 			return errors.New("not yet")
 		}
@@ -108,22 +119,25 @@ func newWorker(client *qless.Client, done chan<- string) *qless.Worker {
 		return nil
 	})
 
-	// Work that can't be mended by a retry fails at once, in a group of its own.
-	worker.HandleFunc("Report", func(ctx context.Context, job *qless.Job) error {
-		done <- "Report, which fails for want of a printer"
+	// What a retry would not help fails at once, in a group of its own.
+	worker.Handle("Report", func(ctx context.Context, job *qless.Job) error {
+		done <- "Report, which fails without a printer"
 		return qless.FailWith("no printer", errors.New("nobody has bought one"))
-	}, qless.WithMaxRunTime(time.Minute))
-	return worker
+	}, qless.MaxRunTime(time.Minute))
+	return worker, nil
 }
 
-// logged is a middleware: it logs how long each job took and what came of it.
+// logged is a middleware that logs how long each job took and what became of it.
 func logged(next qless.Handler) qless.Handler {
-	return qless.HandlerFunc(func(ctx context.Context, job *qless.Job) error {
+	return func(ctx context.Context, job *qless.Job) error {
 		begin := time.Now()
-		err := next.Work(ctx, job)
-		slog.Info("job", "klass", job.Klass, "jid", job.JID, "took", time.Since(begin).Round(time.Microsecond), "result", err)
+		err := next(ctx, job)
+		outcome := qless.OutcomeOf(err)
+		slog.Info("job", "klass", job.Klass, "jid", job.JID,
+			"took", time.Since(begin).Round(time.Microsecond),
+			"outcome", outcome.Action, "error", outcome.Err)
 		return err
-	})
+	}
 }
 
 // putJobs puts a few jobs and returns their jids.

@@ -15,6 +15,8 @@ import (
 	"io"
 	"log"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,7 +33,7 @@ type thumbnail struct {
 }
 
 func main() {
-	ctx, stop := qless.UntilSignal(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {
 		log.Fatal(err)

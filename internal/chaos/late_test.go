@@ -51,9 +51,10 @@ func TestLateReservation(t *testing.T) {
 	require.NoError(t, err)
 
 	rdb.AddHook(&slow{time: heartbeat})
-	w := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{queueName}})
+	w, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{queueName}})
+	require.NoError(t, err)
 	runs := make(chan error, 10)
-	w.HandleFunc("Late", func(ctx context.Context, _ *qless.Job) error {
+	w.Handle("Late", func(ctx context.Context, _ *qless.Job) error {
 		runs <- ctx.Err()
 		return nil
 	})

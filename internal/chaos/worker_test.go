@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -63,7 +65,7 @@ func workerMain(text string) int {
 }
 
 func (s settings) run() error {
-	ctx, stop := qless.UntilSignal(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	rdb := redis.NewClient(redistest.Options(s.Addr))
 	defer rdb.Close()
@@ -75,14 +77,17 @@ func (s settings) run() error {
 	if err != nil {
 		return err
 	}
-	w := qless.NewWorker(client, qless.WorkerConfig{
+	w, err := qless.NewWorker(client, qless.WorkerConfig{
 		Concurrency:     s.Concurrency,
 		PollInterval:    s.PollInterval,
 		Queues:          []string{s.Queue},
 		ShutdownTimeout: s.ShutdownTimeout,
 	})
+	if err != nil {
+		return err
+	}
 	p := &workerProcess{name: w.Name(), server: server, out: json.NewEncoder(os.Stdout)}
-	qless.Handle(w, "Work", p.work)
+	w.Handle("Work", qless.Typed(p.work))
 	if err := w.Start(ctx); err != nil {
 		return err
 	}

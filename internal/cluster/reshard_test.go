@@ -33,8 +33,10 @@ func startCrew(t testing.TB, client *qless.Client) *crew {
 	k := &crew{t: t, client: client, worked: map[string]int{}, signal: make(chan struct{})}
 	require.NoError(t, client.Config().Set(t.Context(), qless.ConfigHeartbeat, 2*time.Second))
 	require.NoError(t, client.Config().Set(t.Context(), qless.ConfigGracePeriod, 0))
-	k.worker = qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
-	k.worker.HandleFunc("K", func(_ context.Context, job *qless.Job) error {
+	var err error
+	k.worker, err = qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
+	require.NoError(t, err)
+	k.worker.Handle("K", func(_ context.Context, job *qless.Job) error {
 		k.change(func() { k.worked[job.JID]++ })
 		return nil
 	})

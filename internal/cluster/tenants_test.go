@@ -24,11 +24,12 @@ func TestAGroupServesManyTenants(t *testing.T) {
 		homes[c.masterOf(c.slotOf(tag))]++
 	}
 	require.Len(t, homes, 3, "all masters have tenants")
-	group := qless.NewWorkerGroup(clients, qless.WorkerConfig{
+	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
 		Queues: []string{"q"}, Concurrency: 2, PollInterval: time.Hour,
 	})
+	require.NoError(t, err)
 	worked := make(chan string, tenants*jobs)
-	group.HandleFunc("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	group.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, group.Start(context.Background()))
 	defer func() { _ = group.Stop(context.Background()) }()
 	wanted := map[string]bool{}
@@ -60,9 +61,10 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	}
 	shards, err := qless.Shard(qless.ByJID, clients...)
 	require.NoError(t, err)
-	group := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
+	group, err := qless.NewWorkerGroup(shards.Clients(), qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Second})
+	require.NoError(t, err)
 	worked := make(chan string, 10000)
-	group.HandleFunc("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	group.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, group.Start(context.Background()))
 	defer func() { _ = group.Stop(context.Background()) }()
 	wanted := map[string]bool{}

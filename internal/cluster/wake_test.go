@@ -48,8 +48,9 @@ func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, wor
 func startWorker(t testing.TB, c *qless.Client, poll time.Duration) (*qless.Worker, <-chan string) {
 	t.Helper()
 	worked := make(chan string, 1000)
-	w := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: poll})
-	w.HandleFunc("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: poll})
+	require.NoError(t, err)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, w.Start(context.Background()))
 	t.Cleanup(func() { _ = w.Stop(context.Background()) })
 	return w, worked

@@ -29,13 +29,14 @@ func Worker(t testing.TB, c, other *qless.Client) {
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
 
-	w := qless.NewWorker(c, qless.WorkerConfig{
-		Queues: []string{"work-*"}, Order: qless.RoundRobin, PollInterval: time.Hour,
+	w, err := qless.NewWorker(c, qless.WorkerConfig{
+		Queues: []string{"work-*"}, Order: qless.OrderRoundRobin, PollInterval: time.Hour,
 		Backoff:   func(*qless.Job, int, error) time.Duration { return 0 },
-		Schedules: []*qless.Schedule{qless.NewSchedule("tick", "@every 1s", "work-b", "Tick", nil)},
+		Schedules: []qless.Schedule{{ID: "tick", Spec: "@every 1s", Queue: "work-b", Klass: "Tick"}},
 	})
+	require.NoError(t, err)
 	done := make(chan string, 1000)
-	w.HandleFunc("*", func(ctx context.Context, job *qless.Job) error {
+	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
 		err := outcome(ctx, job, w, lock)
 		done <- job.Klass
 		return err
@@ -76,9 +77,10 @@ func crowd(t testing.TB, c, other *qless.Client) {
 		_, err := other.Queue(fmt.Sprint("crowd-", i)).Put(ctx, "K", nil)
 		require.NoError(t, err)
 	}
-	w := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"crowd-*"}, PollInterval: time.Hour})
+	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"crowd-*"}, PollInterval: time.Hour})
+	require.NoError(t, err)
 	done := make(chan struct{}, 1001)
-	w.HandleFunc("K", func(context.Context, *qless.Job) error {
+	w.Handle("K", func(context.Context, *qless.Job) error {
 		done <- struct{}{}
 		return nil
 	})

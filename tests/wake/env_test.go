@@ -69,8 +69,9 @@ func (e *env) worker(config qless.WorkerConfig) *qless.Worker {
 func (e *env) workerThat(config qless.WorkerConfig, do func(ctx context.Context)) *qless.Worker {
 	e.t.Helper()
 	config.PollInterval = poll
-	w := qless.NewWorker(e.client(e.Namespace()), config)
-	w.HandleFunc("*", func(ctx context.Context, job *qless.Job) error {
+	w, err := qless.NewWorker(e.client(e.Namespace()), config)
+	require.NoError(e.t, err)
+	w.Handle("*", func(ctx context.Context, job *qless.Job) error {
 		e.ran <- job.JID
 		do(ctx)
 		return nil

@@ -1,0 +1,86 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// DefaultFailGroup names the failure group of a job that has no retries left after its klass
+// and its error: the type of the error if that says something, else the first line of its
+// text. In the text a * replaces what varies from job to job: whatever is in quotes,
+// addresses, paths, and words with a digit. It can't recognize everything, such as a name
+// without quotes: if the errors of your handlers have such parts, set FailGroup.
+func DefaultFailGroup(job *Job, err error) string {
+	for ; err != nil; err = errors.Unwrap(err) {
+		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
+		_, isOutcome := err.(*Outcome)
+		switch {
+		case errors.Is(err, ErrMaxRunTime):
+			return job.Klass + ":max-run-time"
+		case errors.Is(err, context.DeadlineExceeded):
+			return job.Klass + ":timeout"
+		case strings.HasPrefix(name, "errors."), strings.HasPrefix(name, "fmt."), isOutcome:
+		default:
+			return job.Klass + ":" + name
+		}
+		if errors.Unwrap(err) == nil {
+			return job.Klass + ":" + fmt.Sprintf("%.80s", withoutDetails(err.Error()))
+		}
+	}
+	return job.Klass + ":error"
+}
+
+// quoted matches text in quotes of any kind, or after a quote that is never closed. An
+// apostrophe within a word is not a quote.
+var quoted = regexp.MustCompile(strings.Join([]string{
+	`"(?:\\.|[^"\\])*"`,
+	"`[^`]*`",
+	"`[^`']*'",
+	`\B'(?:\b'\b|[^'])*'\B`,
+	`“[^”]*”`,
+	`„[^“”]*[“”]`,
+	`«[^»]*»`,
+	`‘(?:\pL’\pL|[^’])*’`,
+	`=\([^)]*\)`, // as PostgreSQL quotes
+	"[\"`“„«‘].*",
+	`\B'.*`,
+}, "|"))
+
+// varying matches words that contain a number, an address, a path or the like.
+var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
+
+// keyed matches a word that is a name and a value, as in user=jane.
+var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
+
+// stars matches several stars in a row.
+var stars = regexp.MustCompile(`\*(?: \*)+`)
+
+// withoutDetails returns the first line of an error's text, with a * in place of whatever is
+// likely to vary from job to job, or to be personal.
+func withoutDetails(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(quoted.ReplaceAllString(line, "*"))
+	for i, word := range words {
+		words[i] = withoutDetail(word)
+	}
+	return stars.ReplaceAllString(strings.Join(words, " "), "*")
+}
+
+func withoutDetail(word string) string {
+	core := strings.Trim(word, "()[]{}<>,.;:!?")
+	if core == "" || strings.EqualFold(core, "i/o") {
+		return word
+	}
+	before, after, _ := strings.Cut(word, core)
+	if key := keyed.FindStringSubmatch(core); key != nil {
+		return before + key[1] + "*" + after
+	}
+	if varying.MatchString(core) {
+		return before + "*" + after
+	}
+	return word
+}
