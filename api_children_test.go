@@ -40,10 +40,10 @@ func TestANumberThatAJobHasIsSkipped(t *testing.T) {
 
 func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
 	e := newEnv(t)
-	var jobs []qless.NewJob
+	var jobs []qless.JobSpec
 	for i := range 1000 {
 		jid := fmt.Sprintf("r-%d", i+1)
-		jobs = append(jobs, qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}})
+		jobs = append(jobs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}})
 	}
 	_, err := e.Queue("p").PutMany(t.Context(), jobs)
 	require.NoError(t, err)

@@ -42,10 +42,10 @@ func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
 	require.NoError(t, job.Complete(t.Context()))
 	e.unchanged(func() {
 		requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
-		requireCode(t, qless.ErrNotRunning, job.Complete(t.Context(), qless.NextQueue("q")))
+		requireCode(t, qless.ErrNotRunning, job.Next(t.Context(), "q"))
 		requireCode(t, qless.ErrNotRunning, job.Fail(t.Context(), "g", "m"))
-		requireCode(t, qless.ErrNotRunning, job.Retry(t.Context()))
-		requireCode(t, qless.ErrNotRunning, job.Heartbeat(t.Context()))
+		requireCode(t, qless.ErrNotRunning, errOf(job.Retry(t.Context())))
+		requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
 		requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
 	})
 }
@@ -53,10 +53,10 @@ func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
 func TestCompleteSendsAJobOn(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q", qless.Retries(2), qless.Priority(3))
-	require.NoError(t, e.pop("q").Retry(t.Context()))
+	require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
 	job := e.pop("q")
 	require.Equal(t, 1, job.Remaining)
-	require.NoError(t, job.Complete(t.Context(), qless.NextQueue("next")))
+	require.NoError(t, job.Next(t.Context(), "next"))
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.Equal(t, "next", job.Queue)
 	require.Equal(t, 2, job.Remaining, "retries are per queue")
@@ -73,7 +73,7 @@ func TestCompleteSendsAJobOnAfterADelay(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, job.Complete(t.Context(), qless.NextQueue("q"), qless.Delay(time.Minute)))
+	require.NoError(t, job.Next(t.Context(), "q", qless.Delay(time.Minute)))
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.Equal(t, qless.StateScheduled, e.job(jid).State)
 	require.Empty(t, e.pops("q", 1))
@@ -86,7 +86,7 @@ func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
 	e.put("others", qless.JID("a"))
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, job.Complete(t.Context(), qless.NextQueue("next"), qless.DependsOn("a", "unknown")))
+	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn("a", "unknown")))
 	require.Equal(t, qless.StateDepends, job.State)
 	require.Equal(t, []string{"a"}, e.job(jid).Dependencies)
 	require.Empty(t, e.pops("next", 1))
@@ -101,10 +101,10 @@ func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("done"))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
-	both := []qless.CompleteOption{qless.Delay(time.Hour), qless.DependsOn("done")}
+	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn("done")}
 
 	e.put("q", qless.JID("completed"))
-	require.NoError(t, e.pop("q").Complete(t.Context(), append(both, qless.NextQueue("next"))...))
+	require.NoError(t, e.pop("q").Next(t.Context(), "next", both...))
 	require.Equal(t, qless.StateWaiting, e.job("completed").State)
 	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn("done"))
 	require.Equal(t, qless.StateScheduled, e.job("put").State)
@@ -115,20 +115,6 @@ func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
 	job, got := live.works(qless.WorkerConfig{}, returns(qless.Next("next", qless.Delay(time.Hour), qless.DependsOn("done"))))
 	require.Equal(t, "complete", got.action)
 	require.Equal(t, qless.StateWaiting, job.State)
-}
-
-func TestCompleteWithoutANextQueueTakesNoDelayOrDependencies(t *testing.T) {
-	e := newEnv(t)
-	e.put("q")
-	job := e.pop("q")
-	e.unchanged(func() {
-		for _, option := range []qless.CompleteOption{qless.Delay(0), qless.Delay(time.Second), qless.DependsOn("a")} {
-			err := job.Complete(t.Context(), option)
-			require.Equal(t, job.JID, requireCode(t, qless.ErrInvalid, err).JID)
-		}
-	})
-	require.Equal(t, qless.StateRunning, job.State)
-	require.NoError(t, job.Complete(t.Context()))
 }
 
 func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {

@@ -47,7 +47,7 @@ func TestDependentsWaitForTheEndOfAChain(t *testing.T) {
 	e := newEnv(t)
 	e.put("q", qless.JID("a"))
 	e.put("q", qless.JID("c"), qless.DependsOn("a"))
-	require.NoError(t, e.pop("q").Complete(t.Context(), qless.NextQueue("next")))
+	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
 	require.Empty(t, e.pops("q", 1), "a goes on, it is not complete")
 	require.NoError(t, e.pop("next").Fail(t.Context(), "g", "m"))
 	require.Empty(t, e.pops("q", 1), "a has failed")
@@ -203,7 +203,7 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 				return "x", err
 			},
 			"PutMany": func() (string, error) {
-				_, err := e.Queue("q").PutMany(ctx, []qless.NewJob{
+				_, err := e.Queue("q").PutMany(ctx, []qless.JobSpec{
 					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
 				})
 				return "j", err
@@ -213,13 +213,13 @@ func TestADependencyNamedLikeAListOfAJobIsRefused(t *testing.T) {
 				return "j", err
 			},
 			"PutMany into shards": func() (string, error) {
-				_, err := shards.Queue("q").PutMany(ctx, []qless.NewJob{
+				_, err := shards.Queue("q").PutMany(ctx, []qless.JobSpec{
 					{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), depends}},
 				})
 				return "j", err
 			},
 			"Complete": func() (string, error) {
-				return "running", running.Complete(ctx, qless.NextQueue("q2"), depends)
+				return "running", running.Next(ctx, "q2", depends)
 			},
 			"Move":   func() (string, error) { return "x", e.job("x").Move(ctx, "q2", depends) },
 			"Depend": func() (string, error) { return "x", e.job("x").Depend(ctx, "parent", name) },

@@ -67,7 +67,7 @@ func TestUnfailMovesTheOldestFailures(t *testing.T) {
 	for i := range 5 {
 		e.put("q", qless.JID(fmt.Sprint(i)), qless.Retries(2))
 		job := e.pop("q")
-		require.NoError(t, job.Retry(t.Context()))
+		require.NoError(t, errOf(job.Retry(t.Context())))
 		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
 	}
 	moved, err := e.Queue("other").Unfail(t.Context(), "g", 2)
@@ -95,7 +95,7 @@ func TestRetryCostsARetry(t *testing.T) {
 	jid := e.put("q", qless.Retries(2), qless.Priority(1))
 	job := e.pop("q")
 	require.NoError(t, job.SetData("unsaved"))
-	require.NoError(t, job.Retry(t.Context()))
+	require.NoError(t, errOf(job.Retry(t.Context())))
 	require.Equal(t, qless.StateWaiting, job.State)
 	require.Equal(t, 1, job.Remaining)
 	require.True(t, job.Expires.IsZero())
@@ -112,7 +112,7 @@ func TestRetryAfterADelay(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, job.Retry(t.Context(), qless.Delay(time.Minute)))
+	require.NoError(t, errOf(job.Retry(t.Context(), qless.Delay(time.Minute))))
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.Equal(t, qless.StateScheduled, e.job(jid).State)
 	require.Empty(t, e.pops("q", 1))
@@ -124,7 +124,7 @@ func TestRetryRecordsWhy(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")
 	job := e.pop("q")
-	require.NoError(t, job.Retry(t.Context(), qless.Because("busy", "try later")))
+	require.NoError(t, errOf(job.Retry(t.Context(), qless.Because("busy", "try later"))))
 	require.Equal(t, &qless.Failure{Group: "busy", Message: "try later", When: noon.Local(), Worker: "w1"},
 		e.job(jid).Failure)
 	require.Equal(t, qless.StateWaiting, job.State)
@@ -148,7 +148,7 @@ func TestTheLastRetryFailsTheJob(t *testing.T) {
 			e := newEnv(t)
 			jid := e.put("q", qless.Retries(0))
 			job := e.pop("q")
-			require.NoError(t, job.Retry(t.Context(), c.options...))
+			require.NoError(t, errOf(job.Retry(t.Context(), c.options...)))
 			require.Equal(t, qless.StateFailed, job.State)
 			require.Equal(t, -1, job.Remaining)
 

@@ -16,8 +16,8 @@ func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
 	require.NoError(t, e.job("j").Move(t.Context(), "q2"))
 	e.pop("q2")
 	e.unchanged(func() {
-		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, old.Retry(t.Context())).Op)
-		requireCode(t, qless.ErrWrongQueue, old.Retry(t.Context(), qless.Delay(time.Second), qless.Because("g", "m")))
+		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context()))).Op)
+		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), qless.Delay(time.Second), qless.Because("g", "m"))))
 		requireCode(t, qless.ErrWrongQueue, old.Complete(t.Context()))
 	})
 	require.Equal(t, "q2", e.job("j").Queue)

@@ -15,7 +15,7 @@ func TestHeartbeatRenewsALock(t *testing.T) {
 	job := e.pop("q")
 	e.clock.Advance(50 * time.Second)
 	require.NoError(t, job.SetData("half done"))
-	require.NoError(t, job.Heartbeat(t.Context()))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
 	require.WithinDuration(t, noon.Add(110*time.Second), job.Expires, time.Second)
 
 	e.clock.Advance(50 * time.Second)
@@ -58,7 +58,7 @@ func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
 
 	e.unchanged(func() {
 		for _, err := range []error{
-			job.Complete(t.Context()), job.Heartbeat(t.Context()), job.Fail(t.Context(), "g", "m"), job.Retry(t.Context()),
+			job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())),
 		} {
 			require.Equal(t, jid, requireCode(t, qless.ErrLockLost, err).JID)
 		}
@@ -72,7 +72,7 @@ func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
 	job := e.pop("q")
 	e.clock.Advance(61 * time.Second)
 	require.Empty(t, e.pops("q", 1))
-	require.NoError(t, job.Heartbeat(t.Context()))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
 	e.clock.Advance(59 * time.Second)
 	require.Empty(t, e.pops("q", 1))
 
@@ -135,14 +135,14 @@ func TestTimeoutTakesAJobFromItsWorker(t *testing.T) {
 	job := e.pop("q")
 	e.put("q", qless.Priority(100))
 	require.NoError(t, job.Timeout(t.Context()))
-	require.Equal(t, qless.StateStalled, job.State)
+	require.Equal(t, qless.StateTimedOut, job.State)
 	require.True(t, job.Expires.IsZero())
 
 	read := e.job(jid)
-	require.Equal(t, qless.StateStalled, read.State)
+	require.Equal(t, qless.StateTimedOut, read.State)
 	require.Equal(t, "w1", read.Worker)
 	require.Equal(t, 5, read.Remaining)
-	requireCode(t, qless.ErrNotRunning, job.Heartbeat(t.Context()))
+	requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
 	requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
 	require.Equal(t, jid, e.pop("q").JID, "it is the next to be popped")
 }
@@ -197,7 +197,7 @@ func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
 	held, err := e.Worker(t.Context(), "w1")
 	require.NoError(t, err)
 	require.Equal(t, []string{jid}, held.Jobs, "the lock stays")
-	require.NoError(t, job.Heartbeat(t.Context()))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
 	workers, err = e.Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1, "a heartbeat registers the worker again")

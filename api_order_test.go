@@ -14,9 +14,9 @@ func TestJobsOfOnePutManyArePoppedInTheirOrderWhateverTheirPriority(t *testing.T
 	for _, priority := range []int{0, 1, 10, 1000, 100_000, 1 << 30, -1, -16, -1000} {
 		t.Run(fmt.Sprint(priority), func(t *testing.T) {
 			e := newEnv(t)
-			jobs := make([]qless.NewJob, 500)
+			jobs := make([]qless.JobSpec, 500)
 			for i := range jobs {
-				jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Priority(priority)}}
+				jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Priority(priority)}}
 			}
 			put, err := e.Queue("q").PutMany(t.Context(), jobs)
 			require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestTheDelayOfAnEarlierPutEndsWithTheNextQueue(t *testing.T) {
 	e.put("p", qless.JID("j"), qless.DependsOn("parent"), qless.Delay(24*time.Hour))
 	require.NoError(t, e.job("j").UndependAll(t.Context()))
 	job := e.pop("p")
-	require.NoError(t, job.Complete(t.Context(), qless.NextQueue("q"), qless.DependsOn("parent")))
+	require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn("parent")))
 	require.NoError(t, e.pop("p").Complete(t.Context()))
 	require.Equal(t, "j", e.pop("q").JID)
 }
@@ -96,7 +96,7 @@ func TestAHeartbeatOfNothingCountsAsNotSet(t *testing.T) {
 		e.put("q", qless.JID("j"))
 		job := e.pop("q")
 		require.WithinDuration(t, noon.Add(time.Minute), job.Expires, time.Second, value)
-		require.NoError(t, job.Heartbeat(t.Context()))
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
 		require.WithinDuration(t, noon.Add(time.Minute), job.Expires, time.Second, value)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestPutManyPutsAsPutDoes(t *testing.T) {
 	e := newEnv(t)
-	got, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{
+	got, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags("t"), qless.Retries(1)}},
 		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
 		{Klass: "M", Options: []qless.PutOption{qless.DependsOn("a", "b"), qless.JID("c")}},
@@ -42,7 +42,7 @@ func TestPutManyPutsAsPutDoes(t *testing.T) {
 func TestManyJobsKeepTheirOrder(t *testing.T) {
 	e := newEnv(t)
 	q := e.client(e.rdb, qless.WithClock(nil)).Queue("q")
-	jobs := make([]qless.NewJob, 2500)
+	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
 		jobs[i].Klass = "K"
 	}
@@ -61,19 +61,19 @@ func TestManyJobsKeepTheirOrder(t *testing.T) {
 
 func TestPutManyIsAllOrNothing(t *testing.T) {
 	e := newEnv(t)
-	good := qless.NewJob{Klass: "K"}
-	j := qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	good := qless.JobSpec{Klass: "K"}
+	j := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
 	e.unchanged(func() {
-		for _, bad := range []qless.NewJob{
+		for _, bad := range []qless.JobSpec{
 			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
 			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
 			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn("x")}},
 		} {
-			jids, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{good, j, bad, good})
+			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{good, j, bad, good})
 			requireCode(t, qless.ErrInvalid, err)
 			require.Empty(t, jids)
 		}
-		_, err := e.Queue("").PutMany(t.Context(), []qless.NewJob{good})
+		_, err := e.Queue("").PutMany(t.Context(), []qless.JobSpec{good})
 		requireCode(t, qless.ErrInvalid, err)
 	})
 }
@@ -81,9 +81,9 @@ func TestPutManyIsAllOrNothing(t *testing.T) {
 func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 	e, proxy, client := proxied(t)
 	require.NoError(t, e.rdb.ScriptLoad(t.Context(), qless.ScriptText("put.many")).Err())
-	jobs := make([]qless.NewJob, 2500)
+	jobs := make([]qless.JobSpec, 2500)
 	for i := range jobs {
-		jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
 	}
 	proxy.CutAfterRequest("$4\r\n1500\r\n")
 	put, err := client.Queue("q").PutMany(t.Context(), jobs)
@@ -195,10 +195,10 @@ func TestABatchedPutEndsWithItsContext(t *testing.T) {
 
 // invalidJobs puts jobs by each way to put many, and requires that the error is about one of them,
 // and that nothing is put.
-func (e *env) invalidJobs(jobs []qless.NewJob, jid, message string) {
+func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
 	e.t.Helper()
 	e.unchanged(func() {
-		for what, putMany := range map[string]func(context.Context, []qless.NewJob) ([]string, error){
+		for what, putMany := range map[string]func(context.Context, []qless.JobSpec) ([]string, error){
 			"a queue":         e.Queue("q").PutMany,
 			"a sharded queue": e.shards(qless.ByQueue, 3).Queue("q").PutMany,
 		} {
@@ -212,10 +212,10 @@ func (e *env) invalidJobs(jobs []qless.NewJob, jid, message string) {
 }
 
 // named returns n jobs with the jids 0, 1, 2 and so on.
-func named(n int) []qless.NewJob {
-	jobs := make([]qless.NewJob, n)
+func named(n int) []qless.JobSpec {
+	jobs := make([]qless.JobSpec, n)
 	for i := range jobs {
-		jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
 	}
 	return jobs
 }
@@ -245,16 +245,16 @@ func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
 func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct {
-		bad     qless.NewJob
+		bad     qless.JobSpec
 		message string
 	}{
-		{qless.NewJob{}, "the klass is empty"},
-		{qless.NewJob{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
-		{qless.NewJob{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
-		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
-		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
-		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.Tags("")}}, "the tag is empty"},
-		{qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.DependsOn("x")}}, "the job depends on itself"},
+		{qless.JobSpec{}, "the klass is empty"},
+		{qless.JobSpec{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
+		{qless.JobSpec{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Tags("")}}, "the tag is empty"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("x")}}, "the job depends on itself"},
 	} {
 		c.bad.Options = append(c.bad.Options, qless.JID("x"))
 		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)

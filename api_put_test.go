@@ -65,7 +65,7 @@ func TestDataIsKeptByteForByte(t *testing.T) {
 
 		job := e.pop("q")
 		require.Equal(t, data, string(job.Data))
-		require.NoError(t, job.Heartbeat(t.Context()))
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
 		require.Equal(t, data, string(e.job(jid).Data), "after a heartbeat")
 		require.NoError(t, job.Fail(t.Context(), "g", "m"))
 		require.Equal(t, data, string(e.job(jid).Data), "after it failed")
@@ -234,7 +234,7 @@ func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
 		job := e.pop("q")
 		require.Equal(t, "j", job.JID)
 		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn(job.JID))
-		require.NoError(t, job.Retry(t.Context()))
+		require.NoError(t, errOf(job.Retry(t.Context())))
 	}
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.Equal(t, []string{"j-mail"}, jids(e.pops("q", 10)))

@@ -51,7 +51,7 @@ func TestJobsByState(t *testing.T) {
 	for state, want := range map[qless.State][]string{
 		qless.StateWaiting:   {"waiting 1", "waiting 2"},
 		qless.StateRunning:   {"running"},
-		qless.StateStalled:   {"stalled 1", "stalled 2"},
+		qless.StateTimedOut:  {"stalled 1", "stalled 2"},
 		qless.StateScheduled: {"scheduled 1", "scheduled 2"},
 		qless.StateDepends:   {"depends 1", "depends 2"},
 	} {
@@ -107,7 +107,7 @@ func TestQueuesAreListedInTheOrderInWhichTheyWereSeen(t *testing.T) {
 	e.put("b")
 	_, err = e.Queue("r").Recur(t.Context(), "K", nil, time.Hour)
 	require.NoError(t, err)
-	require.NoError(t, e.pop("a").Complete(t.Context(), qless.NextQueue("next")))
+	require.NoError(t, e.pop("a").Next(t.Context(), "next"))
 
 	queues, err = e.Queues(t.Context())
 	require.NoError(t, err)

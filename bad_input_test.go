@@ -165,8 +165,8 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			"put priority":     put(qless.Priority(math.MaxInt)),
 			"put low priority": put(qless.Priority(math.MinInt)),
 			"move delay":       job.Move(ctx, "q", qless.Delay(-time.Second)),
-			"complete delay":   job.Complete(ctx, qless.NextQueue("q"), qless.Delay(-1)),
-			"retry delay":      job.Retry(ctx, qless.Delay(-1)),
+			"complete delay":   job.Next(ctx, "q", qless.Delay(-1)),
+			"retry delay":      errOf(job.Retry(ctx, qless.Delay(-1))),
 			"set priority":     job.SetPriority(ctx, math.MaxInt),
 			"interval 0":       recur(0),
 			"interval -1":      recur(-1),
@@ -214,7 +214,7 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 		for _, data := range []string{"", "{", "nan", "\"\xff\""} {
 			job.Data = raw(data)
 			for _, err := range []error{
-				job.Complete(t.Context()), job.Heartbeat(t.Context()), job.Fail(t.Context(), "g", "m"), job.Move(t.Context(), "q"),
+				job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), job.Move(t.Context(), "q"),
 			} {
 				require.Equal(t, "running", requireCode(t, qless.ErrInvalid, err).JID)
 			}
@@ -242,7 +242,7 @@ func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
 		require.NoError(t, err, data)
 		job := e.pop("q")
 		require.Equal(t, data, string(job.Data))
-		require.NoError(t, job.Heartbeat(t.Context()), data)
+		require.NoError(t, errOf(job.Heartbeat(t.Context())), data)
 		require.NoError(t, job.Fail(t.Context(), "g", "m"), data)
 	}
 	e.unchanged(func() {
@@ -268,7 +268,7 @@ func TestAJobCanNotDependOnItself(t *testing.T) {
 		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
 		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn("child")))
 		running := e.job("running")
-		err = running.Complete(t.Context(), qless.NextQueue("q"), qless.DependsOn("running"))
+		err = running.Next(t.Context(), "q", qless.DependsOn("running"))
 		requireCode(t, qless.ErrInvalid, err)
 	})
 }
@@ -279,7 +279,7 @@ func TestUnknownJIDs(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), "running"))
 	e.unchanged(func() {
 		for i, err := range []error{
-			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), job.Retry(t.Context()), job.Heartbeat(t.Context()),
+			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())), errOf(job.Heartbeat(t.Context())),
 			job.Timeout(t.Context()), job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
 			job.Depend(t.Context(), "parent"), job.Undepend(t.Context(), "parent"), job.UndependAll(t.Context()),
 			job.SetPriority(t.Context(), 1), job.Track(t.Context()), job.Untrack(t.Context()),

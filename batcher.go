@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// WithBatchedPuts lets the puts of many goroutines go together: while one call is on its way,
-// those that come up meanwhile wait for it, and go with the next. A single goroutine notices
-// nothing; many of them spend a fraction of the server's time. A put whose context ends while
-// it is on its way may have been done.
+// WithBatchedPuts sends the puts of many goroutines together: those that are made while a call is
+// on its way wait for it and go with the next. It makes no difference to a single goroutine, and
+// saves most of the server's time with many. A put whose context ends while it is on its way may
+// have been done.
 func WithBatchedPuts() Option {
 	return func(c *Client) { c.batcher = &putBatcher{client: c} }
 }
 
-// putBatcher puts jobs of several goroutines by one script.
+// A putBatcher puts jobs of several goroutines by one script.
 type putBatcher struct {
 	client *Client
 
@@ -49,7 +49,7 @@ func (b *putBatcher) put(ctx context.Context, p *put) error {
 	}
 }
 
-// goOn sends what came up while the first put was on its way.
+// goOn sends the puts that were made while the first one was on its way.
 func (b *putBatcher) goOn(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,10 +59,10 @@ func (b *putBatcher) goOn(ctx context.Context) {
 	}
 }
 
-// send puts what waits until nothing does.
+// send puts batches until nothing waits.
 func (b *putBatcher) send(ctx context.Context) {
 	for {
-		runtime.Gosched() // goroutines that are about to put go along
+		runtime.Gosched() // lets goroutines that are about to put join the batch
 		batch := b.take()
 		if len(batch) == 0 {
 			return
@@ -74,7 +74,7 @@ func (b *putBatcher) send(ctx context.Context) {
 		err := b.client.putMany(ctx, puts)
 		for _, w := range batch {
 			if isAboutOne(err) {
-				// One of them was refused, so none was put: each goes by itself.
+				// One of them was refused, so none was put: each is sent by itself.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err
@@ -83,13 +83,13 @@ func (b *putBatcher) send(ctx context.Context) {
 	}
 }
 
-// isAboutOne reports whether a batch was refused for what one of its puts says, or for a key that
-// is damaged.
+// isAboutOne reports whether a batch was refused because of one of its puts, or because of a damaged
+// key.
 func isAboutOne(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
-// take returns what one script can put: a jid that comes a second time waits for the next.
+// take returns what one script can put: a second put of the same jid waits for the next.
 func (b *putBatcher) take() []*waitingPut {
 	b.mu.Lock()
 	defer b.mu.Unlock()

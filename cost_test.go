@@ -23,7 +23,7 @@ var costs = []struct {
 	{"a pop of one job", 18, 18, putSome(1), popAll(1, 1)},
 	{"a pop of eleven jobs", 18 + 10*5, 18 + 10*7, putSome(11), popAll(11, 11)},
 	{"a heartbeat", 7, 7, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
-		require.NoError(t, job.Heartbeat(t.Context()))
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
 	}},
 	{"a complete", 15, 16, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
 		require.NoError(t, job.Complete(t.Context()))

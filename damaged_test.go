@@ -45,7 +45,7 @@ func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
 	_, err = e.Queues(t.Context())
 	require.NoError(t, err)
 	for _, state := range []qless.State{
-		qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled, qless.StateDepends,
+		qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled, qless.StateDepends,
 	} {
 		_, err := e.Queue("q").Jobs(t.Context(), state, qless.Page{})
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			ran(t, job.SetPriority(ctx, 3), what)
 			require.NoError(t, job.SetData(nil))
 			spoil("j")
-			ran(t, job.Heartbeat(ctx), what)
+			ran(t, errOf(job.Heartbeat(ctx)), what)
 
 			spoil("j")
 			e.clock.Advance(2 * time.Minute)
@@ -170,10 +170,10 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			require.NoError(t, err, what)
 
 			for _, end := range []func(*qless.Job) error{
-				func(j *qless.Job) error { return j.Retry(ctx) },
+				func(j *qless.Job) error { return errOf(j.Retry(ctx)) },
 				func(j *qless.Job) error { return j.Timeout(ctx) },
 				func(j *qless.Job) error { return j.Fail(ctx, "g", "m") },
-				func(j *qless.Job) error { return j.Complete(ctx, qless.NextQueue("q")) },
+				func(j *qless.Job) error { return j.Next(ctx, "q") },
 				func(j *qless.Job) error { return j.Complete(ctx) },
 				func(j *qless.Job) error { return j.Move(ctx, "q") },
 				func(j *qless.Job) error { return j.Cancel(ctx) },
@@ -235,7 +235,7 @@ func TestGarbageInTheSettings(t *testing.T) {
 			jobs, err := e.Queue("q").Pop(t.Context(), 2)
 			require.NoError(t, err, what)
 			require.Len(t, jobs, 2, what)
-			require.NoError(t, jobs[0].Heartbeat(t.Context()), what)
+			require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())), what)
 			require.NoError(t, jobs[0].Complete(t.Context()), what)
 			e.clock.Advance(time.Hour)
 			for range 2 {

@@ -7,24 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// encodeData returns a job's data as JSON: a [json.RawMessage] as it is, byte for byte,
-// anything else marshalled once. No data is an empty object, which is what the clients of
-// other languages expect.
+// encodeData returns a job's data as JSON: a [json.RawMessage] and a []byte as they are, byte for
+// byte, anything else marshalled. No data is an empty object, which is what the clients of other
+// languages expect.
 func encodeData(op, jid string, data any) (string, error) {
 	var raw []byte
 	switch v := data.(type) {
 	case nil:
-		return "{}", nil
 	case json.RawMessage:
-		raw = v
-		if !json.Valid(raw) {
-			return "", invalid(op, jid, "the data is not JSON: %.100q", raw)
+		if v != nil && !json.Valid(v) {
+			return "", invalid(op, jid, "the data is not JSON: %.100q", v)
 		}
+		raw = v
+	case []byte:
+		if v != nil && !json.Valid(v) {
+			return "", invalid(op, jid, "the data is a []byte that is not JSON: "+
+				"pass what json.Marshal makes of it, or a struct with a []byte field")
+		}
+		raw = v
 	default:
 		var err error
 		if raw, err = json.Marshal(data); err != nil {
-			return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Message: "the data can't be JSON: " + err.Error(), Err: err}
+			return "", &Error{Op: op, Code: CodeInvalid, JID: jid,
+				Message: "the data can't be JSON: " + err.Error(), Err: err}
 		}
+	}
+	if raw == nil {
+		return "{}", nil
 	}
 	if problem := unreadable(raw); problem != "" {
 		return "", invalid(op, jid, "the data %s", problem)
@@ -35,9 +44,8 @@ func encodeData(op, jid string, data any) (string, error) {
 // maxDepth is how deeply the JSON that Lua reads may be nested.
 const maxDepth = 1000
 
-// unreadable tells what the scripts, or the scripts of other clients, could not read in
-// valid JSON; empty when they can read it. What is told here need not be looked for on the
-// server.
+// unreadable returns what the scripts, or the scripts of other clients, can't read in valid JSON;
+// empty when they can read it. It spares the server that check.
 func unreadable(raw []byte) string {
 	if !utf8.Valid(raw) {
 		return "is not UTF-8"

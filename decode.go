@@ -27,6 +27,8 @@ type jobReply struct {
 	Dependents   wire.List[wire.Text]    `json:"dependents"`
 	Dependencies wire.List[wire.Text]    `json:"dependencies"`
 	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
+	PutAt        wire.Number             `json:"put_at"` // of a pop, as is the next one
+	PoppedAt     wire.Text               `json:"popped_at"`
 }
 
 type failureReply struct {
@@ -127,6 +129,8 @@ func (r *jobReply) job(c *Client) *Job {
 		Dependencies: wire.Strings(r.Dependencies),
 		SpawnedFrom:  string(r.SpawnedFrom),
 		client:       c,
+		put:          r.PutAt.Time(),
+		since:        string(r.PoppedAt),
 	}
 	for _, entry := range r.History {
 		j.History = append(j.History, entry.entries()...)

@@ -24,7 +24,7 @@
 // popped by the next who asks, at the price of a retry: jobs are run at least once.
 //
 // Instead of completing a job for good, its worker can send it on to another queue
-// ([NextQueue]), give it back ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a
+// ([Job.Next]), give it back ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a
 // failure group until it is put back ([Queue.Unfail]) or canceled.
 //
 // # Time

@@ -23,6 +23,7 @@ const (
 	CodeLockLost      Code = "lock lost"
 	CodeMaxRunTime    Code = "max run time"
 	CodeNotDepending  Code = "not depending"
+	CodeNotFailed     Code = "not_failed"
 	CodeNotFound      Code = "not found"
 	CodeNotReplicated Code = "not replicated"
 	CodeNotRunning    Code = "not running"
@@ -48,6 +49,9 @@ var (
 	// ErrNotDepending means that the job waits for no other job, so that its dependencies
 	// can't be changed.
 	ErrNotDepending = &Error{Code: CodeNotDepending, Message: "the job does not wait for others"}
+
+	// ErrNotFailed means that the job has not failed, so that it can't be unfailed.
+	ErrNotFailed = &Error{Code: CodeNotFailed, Message: "the job has not failed"}
 
 	// ErrNotFound means that there is no such job.
 	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
@@ -137,11 +141,12 @@ var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.
 // whatScriptsSay has what a script says of a job, after "Job JID ".
 var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:(does not exist)$|(is not currently running): \w+$|` +
 	`(has been handed out to another worker): |(is running in another queue): |` +
-	`(is not in the depends state): \w+$|(is a dependency of) )`)
+	`(is not in the depends state): \w+$|(is a dependency of) |(has not failed): \w+$)`)
 
 // codesByWords gives the code of each of the groups of whatScriptsSay.
 var codesByWords = []Code{
 	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeHasDependents,
+	CodeNotFailed,
 }
 
 // codeOf returns the code of a script's message.

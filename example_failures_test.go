@@ -87,15 +87,16 @@ func ExampleJob_Retry() {
 			log.Fatal(err)
 		}
 		for _, job := range jobs {
-			if err := job.Retry(ctx, qless.Because("smtp-busy", "try later")); err != nil {
+			remaining, err := job.Retry(ctx, qless.Because("smtp-busy", "try later"))
+			if err != nil {
 				log.Fatal(err)
 			}
-			fmt.Println(job.State)
+			fmt.Println("retries left:", remaining)
 		}
 	}
 	// Output:
-	// waiting
-	// failed
+	// retries left: 0
+	// retries left: -1
 }
 
 // Every error is of one type and has a code, which errors.Is compares.

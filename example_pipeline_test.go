@@ -6,13 +6,12 @@ import (
 	"log"
 	"strings"
 
-	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A job goes through several queues when its worker completes it with the next one. It
-// stays the same job: its jid, its data and its history go along.
-func ExampleNextQueue() {
+// A job goes through several queues. It stays the same job: its jid, its data and its history go
+// along.
+func ExampleJob_Next() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -40,7 +39,10 @@ func ExampleNextQueue() {
 		if err := job.SetData(image{Name: "cat.png", Width: 800}); err != nil {
 			log.Fatal(err)
 		}
-		if err := job.Complete(ctx, qless.NextQueue(upload.Name())); err != nil {
+		if err := job.Next(ctx, upload.Name()); err != nil {
+			log.Fatal(err)
+		}
+		if err := job.Refresh(ctx); err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(job.State, "in", job.Queue)

@@ -271,3 +271,6 @@ func offline(t testing.TB) *qless.Client {
 	require.NoError(t, err)
 	return client
 }
+
+// errOf returns the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }

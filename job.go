@@ -23,114 +23,122 @@ const (
 	StateFailed    State = "failed"    // it is in a failure group
 	StateRunning   State = "running"   // a worker has its lock
 	StateScheduled State = "scheduled" // its delay is not over
-	StateStalled   State = "stalled"   // its worker was timed out
+	StateTimedOut  State = "stalled"   // its worker was timed out
 	StateWaiting   State = "waiting"
 )
 
-// A Job is what the server knew of a job when it was read. Its methods change the job on
-// the server, and the fields that they name here. It is not safe for concurrent use.
+// A Job is a snapshot of a job on the server. Methods that take a context change the job on the
+// server and never the struct, except [Job.Refresh], which reads all of it again. It is not safe
+// for concurrent use.
 //
-// Methods that end or renew a lock do so in the name of the client's worker: they fail
-// with [ErrLockLost] when the job belongs to another worker by now, with [ErrNotRunning]
-// when it belongs to none, and with [ErrNotFound] when it is gone.
+// In a handler, History, Dependencies, Dependents and Tracked are not read: they are empty until
+// [Job.Refresh].
+//
+// Methods that end a run or renew its lock do so in the name of the client's worker. They fail with
+// [ErrLockLost] if the job now belongs to another worker, with [ErrNotRunning] if it belongs to
+// none, and with [ErrNotFound] if it is gone.
 //
 // A job that a [Worker] gave to a handler belongs to that run alone. Once the worker has dropped
-// the run, because the lock was lost, the job was canceled, or the worker was stopped,
-// Complete, Fail, Retry, Heartbeat, Move and Timeout fail with [ErrLockLost] and change nothing,
-// even when the same worker runs the job again.
+// the run, because the lock was lost, the job was canceled, or the worker was stopped, Complete,
+// Next, Fail, Retry, Release, Heartbeat, Move and Timeout fail with [ErrLockLost] and change
+// nothing, even if the same worker runs the job again.
+//
+// A Job that did not come from a server, such as Job{} or one decoded from JSON, has no client: its
+// methods that take a context return [ErrInvalid].
 type Job struct {
-	// Data is the job's data as JSON, byte for byte as it was put. A change made here is
-	// saved by Complete, Fail, Heartbeat and Move.
-	Data json.RawMessage
+	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
+	// Complete, Next, Fail, Retry, Release, Heartbeat and Move.
+	Data json.RawMessage `json:"data,omitempty"`
 
 	// Dependencies are the jids that the job waits for, in no order.
-	Dependencies []string
+	Dependencies []string `json:"dependencies,omitempty"`
 
 	// Dependents are the jids of the jobs that wait for this one, in no order.
-	Dependents []string
+	Dependents []string `json:"dependents,omitempty"`
 
-	// Expires is when the lock of a running job ends; zero when it has none.
-	Expires time.Time
+	// Expires is when the lock of a running job ends; zero if it has none.
+	Expires time.Time `json:"expires,omitzero"`
 
-	// Failure is why the job failed, or was last retried; nil when neither happened since
-	// it was last complete.
-	Failure *Failure
+	// Failure is why the job failed or was last retried; nil if neither has happened since it was
+	// last complete.
+	Failure *Failure `json:"failure,omitempty"`
 
 	// History is what happened to the job, oldest first.
-	History []HistoryEntry
+	History []HistoryEntry `json:"history,omitempty"`
 
 	// JID is the job's id.
-	JID string
+	JID string `json:"jid"`
 
-	// Klass names what is to be done.
-	Klass string
+	// Klass names the work to do.
+	Klass string `json:"klass"`
 
-	// Priority decides who is popped first: the higher.
-	Priority int
+	// Priority decides which job is popped first: the one with the higher priority.
+	Priority int `json:"priority"`
 
-	// Queue is where the job is; empty when it is complete.
-	Queue string
+	// Queue is the job's queue; empty when it is complete.
+	Queue string `json:"queue,omitempty"`
 
 	// Remaining is how many retries are left.
-	Remaining int
+	Remaining int `json:"remaining"`
 
 	// Retries is how many retries the job has in each queue that it goes through.
-	Retries int
+	Retries int `json:"retries"`
 
 	// SpawnedFrom is the jid of the recurring job that put this one, if one did.
-	SpawnedFrom string
+	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
 
 	// State is where the job is in its life.
-	State State
+	State State `json:"state"`
 
 	// Tags are the job's tags, in the order in which it got them.
-	Tags []string
+	Tags []string `json:"tags,omitempty"`
 
-	// Tracked reports whether the job is being watched.
-	Tracked bool
+	// Tracked reports whether the job is tracked ([Job.Track]).
+	Tracked bool `json:"tracked"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
-	Worker string
+	Worker string `json:"worker,omitempty"`
 
 	client *Client
-	since  string // when a worker took it, as the server said; empty when that is not known
-	hold   *hold  // shared with the worker that gave the job out; nil when none did
+	put    time.Time // when it was put, or taken before; zero when that is not known
+	since  string    // when it was taken, as the server said; empty when that is not known
+	hold   *hold     // shared with the worker that gave the job out; nil when none did
 }
 
 // hold is what a worker and the handler of a job know of each other's part in its run.
 type hold struct {
 	ended   atomic.Bool // the handler has ended it
 	outcome Outcome     // how; set before ended is
-	lost    atomic.Bool // the worker has let go of it: the job is not this run's any more
+	lost    atomic.Bool // the worker has dropped the run
 }
 
 // Failure is why a job failed.
 type Failure struct {
-	Group   string
-	Message string
-	When    time.Time
-	Worker  string // empty when no worker failed it
+	Group   string    `json:"group"`
+	Message string    `json:"message"`
+	When    time.Time `json:"when,omitzero"`
+	Worker  string    `json:"worker,omitempty"` // empty when no worker failed it
 }
 
 // HistoryEntry is something that happened to a job.
 type HistoryEntry struct {
 	// When it happened, in whole seconds.
-	When time.Time
+	When time.Time `json:"when,omitzero"`
 
 	// What happened: put, popped, done, failed, timed-out, or the text of a log.
-	What string
+	What string `json:"what"`
 
-	// Queue is where the job was put.
-	Queue string
+	// Queue is the queue that the job was put into.
+	Queue string `json:"q,omitempty"`
 
-	// Worker is who popped or failed the job.
-	Worker string
+	// Worker is the worker that popped or failed the job.
+	Worker string `json:"worker,omitempty"`
 
 	// Group is the failure group.
-	Group string
+	Group string `json:"group,omitempty"`
 
 	// Details are the fields that a log added, nil when there are none.
-	Details map[string]json.RawMessage
+	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
 // end notes that the handler has ended the job, and how.
@@ -141,9 +149,20 @@ func (j *Job) end(outcome Outcome) {
 	}
 }
 
+// usable errors when the job did not come from a server.
+func (j *Job) usable(op string) error {
+	if j.client == nil {
+		return invalid(op, j.JID, "the job has no client: it did not come from a server (see qlesstest.Job)")
+	}
+	return nil
+}
+
 // held errors when the job was given to a run that has lost it. The server can't tell: it knows
 // only the worker, which may be running the job again.
 func (j *Job) held(op string) error {
+	if err := j.usable(op); err != nil {
+		return err
+	}
 	if j.hold == nil || !j.hold.lost.Load() {
 		return nil
 	}
@@ -151,7 +170,29 @@ func (j *Job) held(op string) error {
 		Message: "the job does not belong to this run any more"}
 }
 
-// Unmarshal decodes the job's data. Data that does not fit is [ErrInvalid].
+// Attempt returns which attempt this is to run the job in its queue: 1 the first time, and one more
+// for each retry that it has used.
+func (j *Job) Attempt() int {
+	return max(j.Retries-max(j.Remaining, 0), 0) + 1
+}
+
+// PoppedAt returns when the job was popped; zero unless it came from a pop or a worker.
+func (j *Job) PoppedAt() time.Time {
+	return wire.AsNumber(j.since).Time()
+}
+
+// Waited returns how long the job waited from its put until it was popped, to the microsecond, with
+// its delay. For a job that was retried or released it counts from when it was popped before. It is
+// 0 unless the job came from a pop or a worker.
+func (j *Job) Waited() time.Duration {
+	popped := j.PoppedAt()
+	if j.put.IsZero() || popped.IsZero() {
+		return 0
+	}
+	return max(popped.Sub(j.put), 0)
+}
+
+// Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
 	if err := json.Unmarshal(j.Data, v); err != nil {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID, Message: err.Error(), Err: err}
@@ -159,8 +200,8 @@ func (j *Job) Unmarshal(v any) error {
 	return nil
 }
 
-// SetData replaces the job's data here, to be saved by the next Complete, Fail, Heartbeat
-// or Move.
+// SetData replaces Data, which the next call that saves it sends to the server: Complete, Next,
+// Fail, Retry, Release, Heartbeat or Move. Data is encoded as by [Queue.Put].
 func (j *Job) SetData(data any) error {
 	raw, err := encodeData("set data", j.JID, data)
 	if err != nil {
@@ -175,57 +216,60 @@ func (j *Job) data(op string) (string, error) {
 	return encodeData(op, j.JID, j.Data)
 }
 
-// Complete ends the job well and saves its data: for good, or with [NextQueue] on to its
-// next queue, after a [Delay] or when other jobs are complete ([DependsOn]). State and
-// Queue tell what became of it. Jobs that waited for this one alone can be popped from now
-// on.
+// Complete marks the job complete and saves its data. Jobs that waited for this one alone can be
+// popped from now on.
 //
-// It is the qless command complete. Completed jobs are kept for a time (jobs-history) and
-// a number (jobs-history-count); a call deletes at most 100 that exceed either.
-func (j *Job) Complete(ctx context.Context, options ...CompleteOption) error {
+// Completed jobs are kept for a time (jobs-history) and up to a number (jobs-history-count); a call
+// deletes at most 100 that exceed either.
+func (j *Job) Complete(ctx context.Context) error {
+	return j.complete(ctx, Outcome{Action: ActionComplete})
+}
+
+// Next completes the job, saves its data, and puts it into another queue as the same job with fresh
+// retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get another
+// [Priority], [Retries] or [Tags]; what the options do not say stays as it was.
+func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
 	}
-	o := callOptions{jid: j.JID}
-	for _, option := range options {
-		option.applyComplete(&o)
+	if err := checkName("complete", "next queue", queue); err != nil {
+		return err
+	}
+	o := callOptions{jid: j.JID, next: queue}
+	if err := applyOptions("complete", &o, options, NextOption.applyNext); err != nil {
+		return err
 	}
 	if err := o.check("complete"); err != nil {
+		return err
+	}
+	return j.complete(ctx, nextOutcome(queue, &o), o.nextArgs()...)
+}
+
+// complete runs the command complete with pairs of arguments that say where the job goes next.
+func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
+	if err := j.held("complete"); err != nil {
 		return err
 	}
 	data, err := j.data("complete")
 	if err != nil {
 		return err
 	}
-	args := []any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}
-	if o.next != "" {
-		if err := checkName("complete", "next queue", o.next); err != nil {
-			return err
-		}
-		args = append(args, "next", o.next, "delay", o.delayText())
-		if len(o.depends) > 0 {
-			args = append(args, "depends", jsonList(o.depends))
-		}
-	} else if o.delay != nil || len(o.depends) > 0 {
-		return invalid("complete", j.JID, "Delay and DependsOn need a NextQueue")
-	}
-	reply, err := j.client.run(ctx, "complete", j.JID, args...)
-	if err != nil {
-		return err
-	}
-	state, ok := reply.(string)
-	if !ok {
-		return unexpected("complete", reply)
-	}
-	j.State, j.Queue, j.Worker, j.Expires, j.Failure = State(state), o.next, "", time.Time{}, nil
-	j.Remaining = j.Retries
-	j.end(Outcome{Action: ActionComplete, Queue: o.next})
-	return nil
+	args := append([]any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}, next...)
+	return j.finish(ctx, "complete", outcome, args)
 }
 
-// Fail ends the job badly and saves its data. It is kept in a failure group until it is
-// moved, unfailed or canceled. The group is a kind of failure, such as the name of an
-// error; the message is about this one. It is the qless command fail.
+// finish runs a command that ends the run.
+func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any) error {
+	_, err := j.client.run(ctx, op, j.JID, args...)
+	if err == nil {
+		j.end(outcome)
+	}
+	return err
+}
+
+// Fail marks the job failed and saves its data. The job is kept in a failure group until it is
+// moved, unfailed or canceled. The group is a kind of failure, such as the name of an error; the
+// message is about this one.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -237,84 +281,101 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err != nil {
 		return err
 	}
-	_, err = j.client.run(ctx, "fail", j.JID, j.JID, j.client.worker, group, validText(message), data)
-	if err != nil {
-		return err
-	}
-	j.State, j.Worker, j.Expires = StateFailed, "", time.Time{}
-	j.end(Outcome{Action: ActionFail, Group: group, Err: errors.New(message)})
-	return nil
+	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
+	return j.finish(ctx, "fail", outcome, []any{j.JID, j.client.worker, group, validText(message), data})
 }
 
-// Retry gives the job back to its queue, at once or after a [Delay], at the price of one
-// retry. Without retries left the job fails instead, in the group of [Because] or in
-// failed-retries-<queue>; State tells. Data is not saved. It is the qless command retry.
-func (j *Job) Retry(ctx context.Context, options ...RetryOption) error {
+// Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves
+// its data. It returns how many retries remain: -1 means that none was left, so that the job has
+// failed, in the group of [Because] or in failed-retries-<queue>.
+func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int, err error) {
 	if err := j.held("retry"); err != nil {
-		return err
+		return 0, err
 	}
 	o := callOptions{jid: j.JID}
-	for _, option := range options {
-		option.applyRetry(&o)
+	if err := applyOptions("retry", &o, options, RetryOption.applyRetry); err != nil {
+		return 0, err
 	}
 	if err := o.check("retry"); err != nil {
-		return err
+		return 0, err
 	}
 	group, message := "", ""
 	if o.group != "" || o.message != "" {
 		group, message = cmp.Or(o.group, "failed-retries-"+j.Queue), validText(o.message)
 		if err := checkName("retry", "group", group); err != nil {
-			return err
+			return 0, err
 		}
 	}
+	data, err := j.data("retry")
+	if err != nil {
+		return 0, err
+	}
 	reply, err := j.client.run(ctx, "retry", j.JID,
-		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since)
+		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)
 	if err != nil {
-		return err
-	}
-	left, err := decodeInt("retry", reply)
-	if err != nil {
-		return err
-	}
-	j.Remaining, j.Expires = left, time.Time{}
-	switch {
-	case left < 0:
-		j.State = StateFailed
-	case o.delay != nil && *o.delay > 0:
-		j.State = StateScheduled
-	default:
-		j.State = StateWaiting
+		return 0, err
 	}
 	j.end(Outcome{Action: ActionRetry, Group: group})
-	return nil
+	left, err := decodeInt("retry", reply)
+	return max(left, -1), err
 }
 
-// Heartbeat renews the job's lock for the queue's heartbeat time, sets Expires, and saves
-// the job's data. It is the qless command heartbeat.
-func (j *Job) Heartbeat(ctx context.Context) error {
-	if err := j.held("heartbeat"); err != nil {
+// Release puts the job back into its queue without using up a retry, and saves its data: what
+// [Snooze] is for handlers. The job can be popped after the delay. If that is 0 it can be popped at
+// once, before others of its priority. A negative delay is [ErrInvalid].
+func (j *Job) Release(ctx context.Context, delay time.Duration) error {
+	if err := j.held("release"); err != nil {
 		return err
+	}
+	if delay < 0 {
+		return invalid("release", j.JID, "the delay %v is negative", delay)
+	}
+	data, err := j.data("release")
+	if err != nil {
+		return err
+	}
+	return j.finish(ctx, "release", Outcome{Action: ActionRelease, Delay: delay},
+		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
+}
+
+// Heartbeat renews the job's lock for the queue's heartbeat time, saves its data, and returns when
+// the lock now ends, in whole seconds.
+func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
+	if err := j.held("heartbeat"); err != nil {
+		return time.Time{}, err
 	}
 	data, err := j.data("heartbeat")
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	reply, err := j.client.run(ctx, "heartbeat", j.JID, j.JID, j.client.worker, data)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	expires, err := decodeInt("heartbeat", reply)
+	seconds, err := decodeInt("heartbeat", reply)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	j.Expires = time.Unix(int64(expires), 0)
-	return nil
+	return time.Unix(int64(seconds), 0), nil
 }
 
-// Cancel deletes the job, whatever its state; a worker that has it is told. A completed job
-// is left alone. A job that others depend on is [ErrHasDependents]: [Client.Cancel] cancels
+// Unfail puts a failed job back into its own queue with fresh retries. A job that has not failed is
+// [ErrNotFailed].
+func (j *Job) Unfail(ctx context.Context) error {
+	if err := j.usable("unfail.job"); err != nil {
+		return err
+	}
+	_, err := j.client.run(ctx, "unfail.job", j.JID, j.JID)
+	return err
+}
+
+// Cancel deletes the job in any state but complete; a worker that runs it is notified. A completed
+// job is left alone. A job that others depend on is [ErrHasDependents]: [Client.Cancel] cancels
 // several at once.
 func (j *Job) Cancel(ctx context.Context) error {
+	if err := j.usable("cancel"); err != nil {
+		return err
+	}
 	err := j.client.Cancel(ctx, j.JID)
 	if err == nil {
 		j.end(Outcome{})
@@ -322,9 +383,9 @@ func (j *Job) Cancel(ctx context.Context) error {
 	return err
 }
 
-// Move puts the job into a queue, whatever its state, and saves its data: a worker that has
-// it loses it, a failed or completed one is run again. What the options do not say stays as
-// it was. A job that is gone is [ErrNotFound]. It is the qless command requeue.
+// Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
+// loses it; a failed or completed one runs again. What the options do not say stays as it was. A
+// job that is gone is [ErrNotFound].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -334,66 +395,59 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		return err
 	}
 	if p.options.jid != j.JID {
-		return invalid("move", j.JID, "a job can't change its jid")
+		return invalid("requeue", j.JID, "a job can't change its jid")
 	}
-	if _, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...); err != nil {
-		return err
-	}
-	j.Queue, j.Worker, j.Expires = queue, "", time.Time{}
-	j.end(Outcome{Queue: queue})
-	return nil
+	return j.finish(ctx, "requeue", Outcome{Queue: queue}, p.args(j.client.worker))
 }
 
-// Tag gives the job tags; those that it has already stay as they are. Tags is set to all of
-// them. It is the qless command tag add.
+// Tag adds tags to the job; those that it has already stay as they are.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }
 
-// Untag takes tags from the job. Tags is set to those that are left. It is the qless
-// command tag remove.
+// Untag removes tags from the job.
 func (j *Job) Untag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "remove", tags)
 }
 
 func (j *Job) changeTags(ctx context.Context, action string, tags []string) error {
+	if err := j.usable("tag"); err != nil {
+		return err
+	}
 	if err := checkNames("tag", "tag", tags); err != nil {
 		return err
 	}
-	reply, err := j.client.run(ctx, "tag", j.JID, anys([]any{action, j.JID}, tags...)...)
-	if err != nil {
-		return err
-	}
-	left, err := decode[wire.List[wire.Text]]("tag", reply)
-	if err != nil {
-		return err
-	}
-	j.Tags = wire.Strings(left)
-	return nil
+	_, err := j.client.run(ctx, "tag", j.JID, anys([]any{action, j.JID}, tags...)...)
+	return err
 }
 
-// Depend makes a job that waits for others wait for more. Those that do not exist or are
-// complete are not waited for; a jid that no job can have ([JID]) is [ErrInvalid]. A job in
-// another state is [ErrNotDepending]. It is the qless command depends on.
+// Depend makes a job that waits for others wait for more. Those that do not exist or are complete
+// are not waited for; a jid that no job can have ([JID]) is [ErrInvalid]. A job in another state is
+// [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "on", jids)
 }
 
-// Undepend ends dependencies of a job that waits for others; without any left it can be
-// popped. A job in another state is [ErrNotDepending]. It is the qless command depends off.
+// Undepend removes dependencies of a job that waits for others; without any left it can be popped.
+// A job in another state is [ErrNotDepending].
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)
 }
 
-// UndependAll ends all dependencies of a job that waits for others, so that it can be
-// popped. A job in another state is [ErrNotDepending]. It is the qless command depends off
-// all.
+// UndependAll removes all dependencies of a job that waits for others, so that it can be popped. A
+// job in another state is [ErrNotDepending].
 func (j *Job) UndependAll(ctx context.Context) error {
+	if err := j.usable("depends"); err != nil {
+		return err
+	}
 	_, err := j.client.run(ctx, "depends", j.JID, j.JID, "off", "all")
 	return err
 }
 
 func (j *Job) changeDependencies(ctx context.Context, action string, jids []string) error {
+	if err := j.usable("depends"); err != nil {
+		return err
+	}
 	if err := checkNames("depends", "jid of a dependency", jids); err != nil {
 		return err
 	}
@@ -414,37 +468,37 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 	return err
 }
 
-// SetPriority changes the job's priority, and its place in the queue when it waits. It is
-// the qless command priority.
+// SetPriority changes the job's priority, and its place in the queue if it waits.
 func (j *Job) SetPriority(ctx context.Context, priority int) error {
+	if err := j.usable("priority"); err != nil {
+		return err
+	}
 	if err := checkNumber("priority", j.JID, "priority", priority, math.MinInt32); err != nil {
 		return err
 	}
 	_, err := j.client.run(ctx, "priority", j.JID, j.JID, strconv.Itoa(priority))
-	if err == nil {
-		j.Priority = priority
-	}
 	return err
 }
 
-// Track starts watching the job: what happens to it is published, and [Client.Tracked]
-// lists it. It is the qless command track.
+// Track starts tracking the job: what happens to it is published, and [Client.Tracked] lists it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
-// Untrack ends watching the job. It is the qless command untrack.
+// Untrack stops tracking the job.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
 func (j *Job) track(ctx context.Context, action string) error {
-	_, err := j.client.run(ctx, "track", j.JID, action, j.JID)
-	if err == nil {
-		j.Tracked = action == "track"
+	if err := j.usable("track"); err != nil {
+		return err
 	}
+	_, err := j.client.run(ctx, "track", j.JID, action, j.JID)
 	return err
 }
 
-// Log adds an entry to the job's history: a message, and an object with details or nil. It
-// is the qless command log.
+// Log adds an entry to the job's history: a message, and an object with details or nil.
 func (j *Job) Log(ctx context.Context, message string, details any) error {
+	if err := j.usable("log"); err != nil {
+		return err
+	}
 	if err := checkName("log", "message", message); err != nil {
 		return err
 	}
@@ -460,27 +514,29 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 	return err
 }
 
-// Timeout takes a running job from its worker at once. It is the next to be popped from its
-// queue. It is the qless command timeout.
+// Timeout takes a running job from its worker at once. It is the next to be popped from its queue,
+// and its State until then is [StateTimedOut].
 func (j *Job) Timeout(ctx context.Context) error {
 	if err := j.held("timeout"); err != nil {
 		return err
 	}
 	err := j.client.Timeout(ctx, j.JID)
 	if err == nil {
-		j.State, j.Expires = StateStalled, time.Time{}
 		j.end(Outcome{})
 	}
 	return err
 }
 
-// Refresh reads the job anew: [ErrNotFound] when it is gone.
+// Refresh reads the job again, with all its fields. It is [ErrNotFound] if the job is gone.
 func (j *Job) Refresh(ctx context.Context) error {
+	if err := j.usable("get"); err != nil {
+		return err
+	}
 	fresh, err := j.client.Job(ctx, j.JID)
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.since = j.hold, j.since
+	fresh.hold, fresh.since, fresh.put = j.hold, j.since, j.put
 	*j = *fresh
 	return nil
 }

@@ -68,8 +68,8 @@ func TestAMegabyteOfData(t *testing.T) {
 	require.NoError(t, err)
 	job := e.pop("q")
 	require.True(t, data == string(job.Data))
-	require.NoError(t, job.Heartbeat(t.Context()))
-	require.NoError(t, job.Retry(t.Context(), qless.Because("g", data)))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	require.NoError(t, errOf(job.Retry(t.Context(), qless.Because("g", data))))
 	require.NoError(t, e.pop("q").Complete(t.Context()))
 	require.True(t, data == string(e.job(jid).Data))
 }
@@ -87,7 +87,7 @@ func TestManyTags(t *testing.T) {
 	require.NoError(t, job.Untag(t.Context(), tags[1:]...))
 	require.NoError(t, job.Tag(t.Context(), tags...))
 	require.Equal(t, tags, e.job(jid).Tags)
-	require.NoError(t, job.Complete(t.Context(), qless.NextQueue("q")))
+	require.NoError(t, job.Next(t.Context(), "q"))
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	require.NotContains(t, e.dump(), "ql:tags")
 }

@@ -30,14 +30,14 @@ func everything(t *testing.T, e *env, before func()) {
 	}
 	for i, call := range []func() error{
 		put(qless.JID("a"), qless.Tags("t")), put(qless.JID("b"), qless.DependsOn("a")), pop,
-		func() error { return job.Heartbeat(ctx) },
+		func() error { return errOf(job.Heartbeat(ctx)) },
 		func() error { return job.Log(ctx, "m", nil) },
 		func() error { return job.Tag(ctx, "u") },
 		func() error { return job.Untag(ctx, "u") },
 		func() error { return job.SetPriority(ctx, 1) },
 		func() error { return job.Track(ctx) },
 		func() error { return job.Refresh(ctx) },
-		func() error { return job.Retry(ctx) }, pop,
+		func() error { return errOf(job.Retry(ctx)) }, pop,
 		func() error { return job.Timeout(ctx) }, pop,
 		func() error { return job.Fail(ctx, "g", "m") },
 		func() error { _, err := q.Unfail(ctx, "g", 1); return err }, pop,

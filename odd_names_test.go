@@ -44,7 +44,7 @@ func TestOddNames(t *testing.T) {
 		require.Equal(t, map[string]string{name: name}, data)
 
 		require.NoError(t, job.Log(ctx, name, map[string]string{name: name}))
-		require.NoError(t, job.Heartbeat(ctx))
+		require.NoError(t, errOf(job.Heartbeat(ctx)))
 		require.NoError(t, job.Fail(ctx, name, name))
 		failed, err := e.FailedIn(ctx, name, qless.Page{})
 		require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
 		for _, jid := range []string{"a-history", "a-dependents", "b-dependencies", "c-history", "-history"} {
 			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
 			require.Equal(t, jid, requireCode(t, qless.ErrInvalid, err).JID)
-			_, err = e.Queue("q").PutMany(t.Context(), []qless.NewJob{{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}}})
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}}})
 			requireCode(t, qless.ErrInvalid, err)
 		}
 		_, err := e.Job(t.Context(), "a-history")

@@ -9,22 +9,21 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Options of single calls. An option's type says which calls take it: [Delay] goes with
-// put, complete and retry, [Backlog] with recur only.
+// Options of single calls. An option's type says which calls it goes with.
 type (
-	// A PutOption changes one [Queue.Put] or [Job.Move].
+	// A PutOption changes one [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
+	// [DependsOn], [JID], [Priority], [Retries] or [Tags].
 	PutOption interface{ applyPut(*callOptions) }
 
-	// A CompleteOption changes one [Job.Complete].
-	CompleteOption interface{ applyComplete(*callOptions) }
-
-	// A NextOption changes one [Next]: [Delay] or [DependsOn].
+	// A NextOption changes one [Job.Next], or what a handler returns by [Next]: [Delay],
+	// [DependsOn], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
-	// A RetryOption changes one [Job.Retry].
+	// A RetryOption changes one [Job.Retry]: [Because] or [Delay].
 	RetryOption interface{ applyRetry(*callOptions) }
 
-	// A RecurOption changes one [Queue.Recur].
+	// A RecurOption changes one [Queue.Recur]: [Backlog], [JID], [Offset], [Priority], [Retries]
+	// or [Tags].
 	RecurOption interface{ applyRecur(*callOptions) }
 )
 
@@ -37,34 +36,41 @@ type callOptions struct {
 	tagged   bool
 	delay    *time.Duration
 	depends  []string
-	next     string
+	next     string // the queue that a completed job goes on to
 	backlog  *int
 	offset   time.Duration
 	group    string
 	message  string
 }
 
-// A JobOption goes with put and recur.
-type JobOption func(*callOptions)
-
-func (o JobOption) applyPut(c *callOptions)   { o(c) }
-func (o JobOption) applyRecur(c *callOptions) { o(c) }
-
-// JID sets the id of the job. Defaults to a new random one. It can't end in -history,
-// -dependents or -dependencies, which are names of a job's lists.
-//
-// Warning: a put with the jid of a job that exists moves that job, whatever its state. One that
-// waits stays one job. One that is running is taken from its worker and runs a second time, at
-// once if there is a worker for it, while the first run goes on until it notices. One that is
-// complete or failed runs again. So the same jid prevents a second run only as long as the first
-// has not begun. To put a follow-up job once, return [Next], or make the follow-up depend on this
-// job ([DependsOn]), so that it can't begin before this one is complete. In any case its effect
-// should be idempotent.
-func JID(jid string) JobOption {
-	return func(c *callOptions) { c.jid = jid }
+// applyOptions applies the options of a call, each by its interface's method.
+func applyOptions[O any](op string, c *callOptions, options []O, apply func(O, *callOptions)) error {
+	for i, option := range options {
+		if any(option) == nil {
+			return invalid(op, c.jid, "options[%d] is nil", i)
+		}
+		apply(option, c)
+	}
+	return nil
 }
 
-// Priority sets the priority: higher ones are popped first. Defaults to 0, or to what the
+// JID is the id of a job. The default is a new random one. A jid can't end in -history,
+// -dependents or -dependencies, which are names of a job's lists.
+//
+// If a job with this jid exists in any state, even running or complete, it is overwritten and put
+// again. One that waits stays one job. One that is running is taken from its worker and may run a
+// second time at once, while the first run goes on until it notices. One that is complete or
+// failed runs again. So the same jid prevents a second run only until the first has begun.
+//
+// To put a follow-up job once, return [Next], or make the follow-up depend on this job
+// ([DependsOn]), so that it can't begin before this one is complete. In any case its effect should
+// be idempotent.
+type JID string
+
+func (o JID) applyPut(c *callOptions)   { c.jid = string(o) }
+func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
+
+// Priority is the priority of a job: higher ones are popped first. The default is 0, or what the
 // job had.
 //
 // Of jobs with the same priority the oldest is popped first. A queue keeps both in one
@@ -80,84 +86,75 @@ func JID(jid string) JobOption {
 //	1000000  1.2 s
 //
 // Below 0 it is the same, but 2.2 µs for -1.
-func Priority(priority int) JobOption {
-	return func(c *callOptions) { c.priority = &priority }
-}
+type Priority int
 
-// Retries sets how often a job may be retried, or lost by its worker, before it fails.
-// Defaults to 5, or to what the job had.
-func Retries(retries int) JobOption {
-	return func(c *callOptions) { c.retries = &retries }
-}
+func (o Priority) applyPut(c *callOptions)   { c.priority = (*int)(&o) }
+func (o Priority) applyNext(c *callOptions)  { c.priority = (*int)(&o) }
+func (o Priority) applyRecur(c *callOptions) { c.priority = (*int)(&o) }
 
-// Tags sets the tags of a job. Defaults to none, or to what the job had; Tags() with no tag
-// takes them away.
-func Tags(tags ...string) JobOption {
-	return func(c *callOptions) { c.tags, c.tagged = tags, true }
-}
+// Retries is how often a job may be retried, or lost by its worker, before it fails. The default
+// is 5, or what the job had; 0 means none.
+type Retries int
 
-// A DelayOption goes with put, complete and retry.
-type DelayOption time.Duration
+func (o Retries) applyPut(c *callOptions)   { c.retries = (*int)(&o) }
+func (o Retries) applyNext(c *callOptions)  { c.retries = (*int)(&o) }
+func (o Retries) applyRecur(c *callOptions) { c.retries = (*int)(&o) }
 
-func (o DelayOption) applyPut(c *callOptions)      { c.delay = (*time.Duration)(&o) }
-func (o DelayOption) applyComplete(c *callOptions) { c.delay = (*time.Duration)(&o) }
-func (o DelayOption) applyNext(c *callOptions)     { c.delay = (*time.Duration)(&o) }
-func (o DelayOption) applyRetry(c *callOptions)    { c.delay = (*time.Duration)(&o) }
+// A TagsOption is made by [Tags].
+type TagsOption struct{ tags []string }
 
-// Delay keeps a job from being popped for a time. Defaults to 0. A put with [DependsOn] has both:
-// the job waits for the others and for the end of the delay. When a job goes on to another queue
-// ([Next], [NextQueue]) the delay does not count if there are dependencies and all of them are
-// complete already: the job can be popped at once, as with the clients of other languages.
-func Delay(delay time.Duration) DelayOption { return DelayOption(delay) }
+// Tags sets the tags of a job, in place of those that it had. The default is none, or what the job
+// had; Tags() without a tag removes them.
+func Tags(tags ...string) TagsOption { return TagsOption{tags} }
 
-// A DependsOption goes with put and complete.
-type DependsOption []string
+func (o TagsOption) applyPut(c *callOptions)   { c.tags, c.tagged = o.tags, true }
+func (o TagsOption) applyNext(c *callOptions)  { c.tags, c.tagged = o.tags, true }
+func (o TagsOption) applyRecur(c *callOptions) { c.tags, c.tagged = o.tags, true }
 
-func (o DependsOption) applyPut(c *callOptions)      { c.depends = append(c.depends, o...) }
-func (o DependsOption) applyNext(c *callOptions)     { c.depends = append(c.depends, o...) }
-func (o DependsOption) applyComplete(c *callOptions) { c.depends = append(c.depends, o...) }
-
-// DependsOn makes a job wait until other jobs are complete. Those that do not exist or are
-// complete already are not waited for. One that fails keeps it waiting, until it is unfailed
-// and completed, or canceled together with it. A jid that no job can have ([JID]) is
+// Delay keeps a job from being popped for a time. The default is 0; a negative delay is
 // [ErrInvalid].
-func DependsOn(jids ...string) DependsOption { return jids }
+//
+// A put with [DependsOn] has both: the job waits for the others and for the end of the delay. When
+// a job goes on to another queue ([Next], [Job.Next]), the delay does not count if there are
+// dependencies and all of them are complete already: the job can be popped at once, as with the
+// clients of other languages.
+type Delay time.Duration
 
-// A NextQueueOption goes with complete.
-type NextQueueOption string
+func (o Delay) applyPut(c *callOptions)   { c.delay = (*time.Duration)(&o) }
+func (o Delay) applyNext(c *callOptions)  { c.delay = (*time.Duration)(&o) }
+func (o Delay) applyRetry(c *callOptions) { c.delay = (*time.Duration)(&o) }
 
-func (o NextQueueOption) applyComplete(c *callOptions) { c.next = string(o) }
+// A DependsOnOption is made by [DependsOn].
+type DependsOnOption struct{ jids []string }
 
-// NextQueue makes a completed job go on to another queue, as the same job with fresh
-// retries. [Delay] and [DependsOn] say when it may run there; with both, and no dependency left to
-// wait for, it may run at once.
-func NextQueue(name string) NextQueueOption { return NextQueueOption(name) }
+// DependsOn makes a job wait until other jobs are complete. Given twice, it adds to the first.
+// Jobs that do not exist or are complete already are not waited for. One that fails keeps it
+// waiting, until it is unfailed and completed, or canceled together with it. A jid that no job can
+// have ([JID]) is [ErrInvalid].
+func DependsOn(jids ...string) DependsOnOption { return DependsOnOption{jids} }
 
-// A FailureOption goes with retry.
-type FailureOption struct{ group, message string }
+func (o DependsOnOption) applyPut(c *callOptions)  { c.depends = append(c.depends, o.jids...) }
+func (o DependsOnOption) applyNext(c *callOptions) { c.depends = append(c.depends, o.jids...) }
 
-func (o FailureOption) applyRetry(c *callOptions) { c.group, c.message = o.group, o.message }
+// A BecauseOption is made by [Because].
+type BecauseOption struct{ group, message string }
 
-// Because records why a job is retried. The group is the one that the job fails in when
-// this was its last retry; it defaults to failed-retries-<queue>.
-func Because(group, message string) FailureOption { return FailureOption{group, message} }
+// Because records why a job is retried. The group is the one that the job fails in if it has no
+// retries left; the default is failed-retries-<queue>.
+func Because(group, message string) BecauseOption { return BecauseOption{group, message} }
 
-// An IntervalOption goes with recur.
-type IntervalOption func(*callOptions)
+func (o BecauseOption) applyRetry(c *callOptions) { c.group, c.message = o.group, o.message }
 
-func (o IntervalOption) applyRecur(c *callOptions) { o(c) }
+// Backlog limits how many missed jobs of a recurring job are put at once after nobody has popped
+// its queue for a while. The default, 0, puts all of them.
+type Backlog int
 
-// Backlog caps how many missed jobs of a recurring job are put at once when nobody popped
-// its queue for a while. Defaults to 0: all of them.
-func Backlog(jobs int) IntervalOption {
-	return func(c *callOptions) { c.backlog = &jobs }
-}
+func (o Backlog) applyRecur(c *callOptions) { c.backlog = (*int)(&o) }
 
-// Offset sets how long the first job of a recurring job waits. Defaults to 0: it is put at
-// once, when the queue is next popped.
-func Offset(offset time.Duration) IntervalOption {
-	return func(c *callOptions) { c.offset = offset }
-}
+// Offset delays the first job of a recurring job. The default, 0, makes it due at once.
+type Offset time.Duration
+
+func (o Offset) applyRecur(c *callOptions) { c.offset = time.Duration(o) }
 
 // check errors unless all that the options say can be used.
 func (c *callOptions) check(op string) error {
@@ -215,7 +212,7 @@ func (c *callOptions) delayText() string {
 	return wire.FormatSeconds(*c.delay)
 }
 
-// appendJob appends the pairs of arguments that put and recur share.
+// appendJob appends the pairs of arguments that put, next and recur share.
 func (c *callOptions) appendJob(args []any) []any {
 	if c.priority != nil {
 		args = append(args, "priority", strconv.Itoa(*c.priority))
@@ -225,6 +222,15 @@ func (c *callOptions) appendJob(args []any) []any {
 	}
 	if c.retries != nil {
 		args = append(args, "retries", strconv.Itoa(*c.retries))
+	}
+	return args
+}
+
+// nextArgs returns the pairs of arguments that send a completed job on to its next queue.
+func (c *callOptions) nextArgs() []any {
+	args := c.appendJob([]any{"next", c.next, "delay", c.delayText()})
+	if len(c.depends) > 0 {
+		args = append(args, "depends", jsonList(c.depends))
 	}
 	return args
 }

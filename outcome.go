@@ -104,23 +104,29 @@ func OutcomeOf(err error) Outcome {
 // If the job can't be put there, because the queue or an option is invalid, it fails in the
 // group <klass>:next.
 func Next(queue string, options ...NextOption) error {
-	o := &Outcome{Action: ActionComplete, Queue: queue}
 	var given callOptions
-	for _, option := range options {
-		if option == nil {
-			o.Err = invalid("complete", "", "nil option")
-			return o
-		}
-		option.applyNext(&given)
+	err := applyOptions("complete", &given, options, NextOption.applyNext)
+	o := nextOutcome(queue, &given)
+	if err != nil {
+		o.Err = err
+		return &o
+	}
+	o.Err = o.checkNext("")
+	return &o
+}
+
+// nextOutcome returns the outcome of a job that goes on to another queue.
+func nextOutcome(queue string, given *callOptions) Outcome {
+	o := Outcome{
+		Action: ActionComplete, Queue: queue,
+		DependsOn: given.depends, Priority: given.priority, Retries: given.retries,
 	}
 	if given.delay != nil {
 		o.Delay = *given.delay
 	}
-	o.DependsOn, o.Priority, o.Retries = given.depends, given.priority, given.retries
 	if given.tagged {
 		o.Tags = append([]string{}, given.tags...)
 	}
-	o.Err = o.checkNext("")
 	return o
 }
 

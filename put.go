@@ -22,16 +22,16 @@ type put struct {
 // be put.
 func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
-	for _, option := range options {
-		option.applyPut(&p.options)
-	}
+	err := applyOptions("put", &p.options, options, PutOption.applyPut)
 	if p.options.jid == "" {
 		p.options.jid = newJID()
+	}
+	if err != nil {
+		return p, err
 	}
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	var err error
 	p.data, err = encodeData("put", p.options.jid, data)
 	return p, err
 }
@@ -95,8 +95,8 @@ func (c *Client) putOne(ctx context.Context, p *put) error {
 	return err
 }
 
-// A NewJob is a job for [Queue.PutMany].
-type NewJob struct {
+// A JobSpec is a job for [Queue.PutMany].
+type JobSpec struct {
 	Klass   string
 	Data    any
 	Options []PutOption
@@ -105,16 +105,14 @@ type NewJob struct {
 // putBatch bounds how many jobs one script puts.
 const putBatch = 1000
 
-// PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of its cost, and
-// returns their jids in order. Up to 1000 are put by one script, all or none of them; when
-// there are more, and a later script fails, the jids of those that were put come with the
-// error. It is the command put.many, which other clients do not have.
+// PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of the cost, and returns
+// their jids in order. Up to 1000 are put by one script, all or none of them. If there are more and
+// a later script fails, the jids of those that were put are returned with the error.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
-// depends on another one of the call must come after it. An [ErrInvalid] that is about one of
-// the jobs has its jid, and a message that begins with its place, as in "jobs[3]: the klass is
-// empty".
-func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
+// depends on another one of the call must come after it. An [ErrInvalid] about one of the jobs has
+// its jid, and a message that begins with its place, as in "jobs[3]: the klass is empty".
+func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
 		return nil, err
@@ -123,7 +121,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
 }
 
 // newPuts checks and encodes what a put of many jobs is given.
-func newPuts(queue string, jobs []NewJob) ([]*put, error) {
+func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 	if err := checkName("put", "queue name", queue); err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func newPuts(queue string, jobs []NewJob) ([]*put, error) {
 		if err != nil {
 			return nil, p.failure(i, err)
 		}
-		if first, twice := places[p.options.jid]; twice {
+		if first, found := places[p.options.jid]; found {
 			return nil, p.failure(i, invalid("put", "", "jobs[%d] has the same jid", first))
 		}
 		puts[i], places[p.options.jid] = p, i
@@ -195,7 +193,8 @@ func (c *Client) putMany(ctx context.Context, puts []*put) error {
 	args := []any{c.worker}
 	for _, p := range puts {
 		options := p.optionArgs(nil)
-		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), strconv.Itoa(len(options)))
+		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(),
+			strconv.Itoa(len(options)))
 		args = append(args, options...)
 	}
 	_, err := c.run(ctx, "put.many", "", args...)

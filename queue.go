@@ -8,8 +8,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Queue is a named queue of jobs. It is only a name: making one costs nothing, and it is
-// safe for concurrent use.
+// A Queue is a lightweight handle of a named queue of jobs. Making one costs nothing, and it is safe
+// for concurrent use.
 type Queue struct {
 	client *Client
 	name   string
@@ -30,15 +30,18 @@ type QueueCounts struct {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Put puts a job into the queue and returns its jid. The klass names what is to be done.
-// The data is stored as JSON: a [json.RawMessage] byte for byte, anything else marshalled
-// once.
+// Put puts a job into the queue and returns its jid. The klass names the work to do.
 //
-// Warning: with the [JID] of a job that exists, that job is moved here, whatever its state. One
-// that is running is taken from its worker and runs twice at once; one that is complete runs again.
+// The data is stored as JSON. A [json.RawMessage], or a []byte that is JSON, is stored byte for
+// byte; a []byte that is not JSON is [ErrInvalid]. Anything else is passed to [json.Marshal], so
+// that a string becomes a JSON string. No data, nil, is an empty object.
 //
-// A call that failed with [ErrUnavailable] may have put the job; to put it again with the
-// same [JID] is safe only while no worker has taken it. It is the qless command put.
+// If a job with the given [JID] exists in any state, it is overwritten and put again. One that is
+// running is taken from its worker and may run twice at once; one that is complete runs again.
+//
+// Put returns the jid with an error too, unless that is [ErrInvalid]: a call that failed with
+// [ErrUnavailable] may have put the job. To put it again with this jid makes no second job. It is
+// safe as long as no worker has taken the first.
 func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutOption) (string, error) {
 	p, err := newPut(q.name, klass, data, options)
 	if err != nil {
@@ -47,29 +50,27 @@ func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutO
 	return p.options.jid, q.client.put(ctx, p)
 }
 
-// Pop locks at most count jobs for the client's worker and returns them: jobs whose lock
-// has ended first, then by priority, then by age. There are fewer, or none, when the queue
-// has no more, is paused, or runs as many as its max-concurrency allows.
+// Pop locks at most count jobs for the client's worker and returns them: first those whose lock has
+// ended, then by priority, then by age. There are fewer, or none, if the queue has no more, is
+// paused, or runs as many as its max-concurrency allows.
 //
-// The lock lasts for the queue's heartbeat time (60 s unless the settings say otherwise),
-// and must be renewed by [Job.Heartbeat] until the job is ended. The call is never sent
-// twice: when it failed with [ErrUnavailable], jobs may be locked that come back when their
-// locks end. It is the qless command pop.
+// The lock lasts for the queue's heartbeat time (60 s unless the settings say otherwise), and must
+// be renewed by [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed
+// with [ErrUnavailable], it may have locked jobs, which come back when their locks end.
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "pop", "", q.name, q.client.worker, strconv.Itoa(count))
+	reply, err := q.client.run(ctx, "pop", "", q.name, q.client.worker, strconv.Itoa(count), "timed")
 	if err != nil {
 		return nil, err
 	}
 	return q.client.decodeJobs("pop", reply)
 }
 
-// Peek returns the jobs that are next, without locking them. Jobs that fell due are moved to the
-// waiting ones. Pop may give fewer: it gives none of a paused queue, no more than max-concurrency
-// allows, and none whose lock has ended until its worker has had the grace period. It is the
-// qless command peek.
+// Peek returns the next jobs without locking them. Jobs that are due become waiting ones. Pop may
+// return fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
+// ended until its worker has had the grace period.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -92,8 +93,7 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns how many jobs the queue has. Jobs that fell due are moved to the waiting
-// ones. It is the qless command queues.
+// Counts returns how many jobs the queue has. Jobs that are due become waiting ones.
 func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
@@ -106,8 +106,8 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	return counts.counts(), err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first
-// seen. Its cost grows with their number. It is the qless command queues.
+// Queues returns the counts of every known queue, in the order in which they were first seen. Its
+// cost grows with their number.
 func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	reply, err := c.run(ctx, "queues", "")
 	if err != nil {
@@ -148,8 +148,7 @@ func (r queueReply) counts() QueueCounts {
 	}
 }
 
-// Len returns how many jobs are running, waiting and scheduled, together. It is the qless
-// command length.
+// Len returns the total number of jobs that are running, waiting or scheduled.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	if err := q.check("length"); err != nil {
 		return 0, err
@@ -162,18 +161,17 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 }
 
 // Jobs returns the jids of the queue's jobs in a state: [StateWaiting] in the order of
-// popping, [StateRunning] and [StateStalled] by the end of their locks, [StateScheduled]
-// by when they fall due, [StateDepends] by age. It is the qless command jobs.
+// popping, [StateRunning] and [StateTimedOut] by the end of their locks, [StateScheduled]
+// by when they fall due, [StateDepends] by age.
 func (q *Queue) Jobs(ctx context.Context, state State, page Page) ([]string, error) {
 	switch state {
-	case StateWaiting, StateRunning, StateStalled, StateScheduled, StateDepends:
+	case StateWaiting, StateRunning, StateTimedOut, StateScheduled, StateDepends:
 		return q.list(ctx, string(state), page)
 	}
 	return nil, invalid("jobs", "", "a queue has no list of jobs in state %q", state)
 }
 
-// Recurring returns the jids of the queue's recurring jobs, by when they fall due. It is
-// the qless command jobs recurring.
+// Recurring returns the jids of the queue's recurring jobs, by when they fall due.
 func (q *Queue) Recurring(ctx context.Context, page Page) ([]string, error) {
 	return q.list(ctx, "recurring", page)
 }
@@ -193,15 +191,14 @@ func (q *Queue) list(ctx context.Context, kind string, page Page) ([]string, err
 	return decodeStrings("jobs", reply)
 }
 
-// Pause keeps jobs of the queue from being popped until it is unpaused. It is the qless
-// command pause.
+// Pause keeps jobs of the queue from being popped until [Queue.Unpause].
 func (q *Queue) Pause(ctx context.Context) error { return q.do(ctx, "pause") }
 
-// Unpause lets jobs of the queue be popped again. It is the qless command unpause.
+// Unpause lets jobs of the queue be popped again.
 func (q *Queue) Unpause(ctx context.Context) error { return q.do(ctx, "unpause") }
 
-// Forget takes the queue off the list of known queues until a job is put into it. Its jobs
-// stay. It is the qless command queue.forget.
+// Forget removes the queue from the list of known queues until a job is put into it; its jobs are
+// kept.
 func (q *Queue) Forget(ctx context.Context) error { return q.do(ctx, "queue.forget") }
 
 func (q *Queue) do(ctx context.Context, op string) error {
@@ -212,8 +209,8 @@ func (q *Queue) do(ctx context.Context, op string) error {
 	return err
 }
 
-// Unfail moves at most count jobs of a failure group, the oldest failures first, into the
-// queue with fresh retries, and returns how many. It is the qless command unfail.
+// Unfail puts at most count jobs of a failure group, the oldest failures first, into this queue with
+// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
 func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error) {
 	if err := q.checkCount("unfail", count); err != nil {
 		return 0, err
@@ -228,20 +225,38 @@ func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error
 	return decodeInt("unfail", reply)
 }
 
-// Recur puts a job of this klass and data into the queue again and again, the first after
-// its [Offset], and returns the jid of the recurring job. Jobs are put when the queue is
-// popped; all that were missed, unless [Backlog] caps them. Their jids are <jid>-1,
-// <jid>-2 and so on. Retries default to 5.
+// Unfail puts at most count jobs of a failure group, the oldest failures first, each into its own
+// queue with fresh retries, and returns how many.
+func (c *Client) Unfail(ctx context.Context, group string, count int) (int, error) {
+	if count < 1 {
+		return 0, invalid("unfail.group", "", "the count %d is not positive", count)
+	}
+	if err := checkName("unfail.group", "group", group); err != nil {
+		return 0, err
+	}
+	reply, err := c.run(ctx, "unfail.group", "", group, strconv.Itoa(count))
+	if err != nil {
+		return 0, err
+	}
+	return decodeInt("unfail.group", reply)
+}
+
+// Recur puts a job of this klass and data into the queue again and again, the first after its
+// [Offset], and returns the jid of the recurring job, with an error too unless that is [ErrInvalid].
+// Jobs are put when the queue is popped: all that were missed, unless [Backlog] limits them. Their
+// jids are <jid>-1, <jid>-2 and so on. The data is encoded as by [Queue.Put].
 //
-// With the [JID] of a recurring job that exists, that one is changed: what the options do not say
-// has its default again. It keeps its time as long as its queue and interval stay the same, so
-// that a program can call Recur each time it starts; the offset does not count then. With another
-// queue or interval it starts over. It is the qless command recur.
-func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption) (string, error) {
-	o := callOptions{jid: newJID()}
-	Retries(5).applyRecur(&o)
-	for _, option := range options {
-		option.applyRecur(&o)
+// If a recurring job with the given [JID] exists, it is changed: what the options do not say is
+// reset to its default. It keeps its time as long as its queue and interval stay the same, so that a
+// program can call Recur each time it starts; the offset does not count then. With another queue or
+// interval it starts over.
+func (q *Queue) Recur(
+	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
+) (string, error) {
+	retries := 5
+	o := callOptions{jid: newJID(), retries: &retries}
+	if err := applyOptions("recur", &o, options, RecurOption.applyRecur); err != nil {
+		return "", err
 	}
 	if err := q.checkRecur(klass, every, &o); err != nil {
 		return "", err
@@ -250,7 +265,9 @@ func (q *Queue) Recur(ctx context.Context, klass string, data any, every time.Du
 	if err != nil {
 		return "", err
 	}
-	args := o.appendJob([]any{q.name, o.jid, klass, raw, "interval", wire.FormatSeconds(every), wire.FormatSeconds(o.offset)})
+	args := o.appendJob([]any{
+		q.name, o.jid, klass, raw, "interval", wire.FormatSeconds(every), wire.FormatSeconds(o.offset),
+	})
 	if o.backlog != nil {
 		args = append(args, "backlog", strconv.Itoa(*o.backlog))
 	}

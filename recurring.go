@@ -10,26 +10,71 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A RecurringJob puts a job into its queue again and again. Its methods change it on the
-// server, and the fields that they name here; jobs that it has put already stay as they
-// are. It is not safe for concurrent use.
+// A RecurringJob is a snapshot of a job that is put into its queue again and again. Methods that
+// take a context change it on the server and never the struct, except [RecurringJob.Refresh]; jobs
+// that it has put already stay as they are. It is not safe for concurrent use.
+//
+// One that did not come from a server, such as RecurringJob{}, has no client: its methods return
+// [ErrInvalid].
 type RecurringJob struct {
-	Backlog  int             // how many missed jobs are put at the most; 0 for all
-	Count    int             // how many jobs it has put
-	Data     json.RawMessage // the data of each job
-	Interval time.Duration   // the time from one job to the next
-	JID      string          // its id; its jobs are <jid>-1, <jid>-2 and so on
-	Klass    string          // the klass of each job
-	Priority int             // the priority of each job
-	Queue    string          // where the jobs are put
-	Retries  int             // the retries of each job
-	Tags     []string        // the tags of each job
+	// Backlog is how many missed jobs are put at most; 0 means all of them.
+	Backlog int `json:"backlog"`
+
+	// Count is how many jobs it has put.
+	Count int `json:"count"`
+
+	// Data is the data of each job.
+	Data json.RawMessage `json:"data,omitempty"`
+
+	// Interval is the time from one job to the next. In JSON it is a number of seconds.
+	Interval time.Duration `json:"interval"`
+
+	// JID is its id; its jobs are <jid>-1, <jid>-2 and so on.
+	JID string `json:"jid"`
+
+	// Klass is the klass of each job.
+	Klass string `json:"klass"`
+
+	// Priority is the priority of each job.
+	Priority int `json:"priority"`
+
+	// Queue is the queue that the jobs are put into.
+	Queue string `json:"queue"`
+
+	// Retries is how many retries each job has.
+	Retries int `json:"retries"`
+
+	// Tags are the tags of each job.
+	Tags []string `json:"tags,omitempty"`
 
 	client *Client
 }
 
-// RecurringJob returns a recurring job; [ErrNotFound] when there is none. It is the qless
-// command recur.get.
+// MarshalJSON writes the interval as a number of seconds.
+func (r RecurringJob) MarshalJSON() ([]byte, error) {
+	type fields RecurringJob
+	return json.Marshal(struct {
+		fields
+		Interval float64 `json:"interval"`
+	}{fields(r), r.Interval.Seconds()})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *RecurringJob) UnmarshalJSON(text []byte) error {
+	type fields RecurringJob
+	read := struct {
+		fields
+		Interval float64 `json:"interval"`
+	}{fields(*r), r.Interval.Seconds()}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return err
+	}
+	*r = RecurringJob(read.fields)
+	r.Interval = time.Duration(math.Round(read.Interval * float64(time.Second)))
+	return nil
+}
+
+// RecurringJob returns a recurring job; [ErrNotFound] if there is none.
 func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, error) {
 	if err := checkName("recur.get", "jid", jid); err != nil {
 		return nil, err
@@ -77,109 +122,106 @@ func (r *recurringReply) job(c *Client) *RecurringJob {
 	}
 }
 
-// Cancel ends the recurring job; jobs that it has put stay. It is the qless command
-// unrecur.
-func (r *RecurringJob) Cancel(ctx context.Context) error {
-	_, err := r.client.run(ctx, "unrecur", r.JID, r.JID)
+// usable errors when the recurring job did not come from a server.
+func (r *RecurringJob) usable(op string) error {
+	if r.client == nil {
+		return invalid(op, r.JID, "the recurring job has no client: it did not come from a server")
+	}
+	return nil
+}
+
+// run runs a command about the recurring job.
+func (r *RecurringJob) run(ctx context.Context, op string, args ...any) error {
+	if err := r.usable(op); err != nil {
+		return err
+	}
+	_, err := r.client.run(ctx, op, r.JID, args...)
 	return err
 }
 
-// SetInterval changes the time from one job to the next, from the next one on.
+// Refresh reads the recurring job again, with all its fields. It is [ErrNotFound] if it is gone.
+func (r *RecurringJob) Refresh(ctx context.Context) error {
+	if err := r.usable("recur.get"); err != nil {
+		return err
+	}
+	fresh, err := r.client.RecurringJob(ctx, r.JID)
+	if err == nil {
+		*r = *fresh
+	}
+	return err
+}
+
+// Cancel deletes the recurring job; jobs that it has put are kept.
+func (r *RecurringJob) Cancel(ctx context.Context) error {
+	return r.run(ctx, "unrecur", r.JID)
+}
+
+// SetInterval changes the interval, starting after the next job.
 func (r *RecurringJob) SetInterval(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return invalid("recur.update", r.JID, "the interval %v is not positive", every)
 	}
-	err := r.update(ctx, "interval", wire.FormatSeconds(every))
-	if err == nil {
-		r.Interval = every
-	}
-	return err
+	return r.update(ctx, "interval", wire.FormatSeconds(every))
 }
 
-// SetPriority changes the priority of the jobs to come.
+// SetPriority changes the priority of future jobs.
 func (r *RecurringJob) SetPriority(ctx context.Context, priority int) error {
-	if err := checkNumber("recur.update", r.JID, "priority", priority, math.MinInt32); err != nil {
-		return err
-	}
-	err := r.update(ctx, "priority", strconv.Itoa(priority))
-	if err == nil {
-		r.Priority = priority
-	}
-	return err
+	return r.updateNumber(ctx, "priority", priority, math.MinInt32)
 }
 
-// SetRetries changes the retries of the jobs to come.
+// SetRetries changes the retries of future jobs.
 func (r *RecurringJob) SetRetries(ctx context.Context, retries int) error {
-	if err := checkNumber("recur.update", r.JID, "retries", retries, 0); err != nil {
-		return err
-	}
-	err := r.update(ctx, "retries", strconv.Itoa(retries))
-	if err == nil {
-		r.Retries = retries
-	}
-	return err
+	return r.updateNumber(ctx, "retries", retries, 0)
 }
 
-// SetBacklog changes how many missed jobs are put at the most; 0 for all.
+// SetBacklog changes how many missed jobs are put at most; 0 means all of them.
 func (r *RecurringJob) SetBacklog(ctx context.Context, jobs int) error {
-	if err := checkNumber("recur.update", r.JID, "backlog", jobs, 0); err != nil {
-		return err
-	}
-	err := r.update(ctx, "backlog", strconv.Itoa(jobs))
-	if err == nil {
-		r.Backlog = jobs
-	}
-	return err
+	return r.updateNumber(ctx, "backlog", jobs, 0)
 }
 
-// SetKlass changes the klass of the jobs to come.
+// SetKlass changes the klass of future jobs.
 func (r *RecurringJob) SetKlass(ctx context.Context, klass string) error {
 	if err := checkName("recur.update", "klass", klass); err != nil {
 		return err
 	}
-	err := r.update(ctx, "klass", klass)
-	if err == nil {
-		r.Klass = klass
-	}
-	return err
+	return r.update(ctx, "klass", klass)
 }
 
-// SetData changes the data of the jobs to come.
+// SetData changes the data of future jobs. It is encoded as by [Queue.Put].
 func (r *RecurringJob) SetData(ctx context.Context, data any) error {
 	raw, err := encodeData("recur.update", r.JID, data)
 	if err != nil {
 		return err
 	}
-	if err = r.update(ctx, "data", raw); err == nil {
-		r.Data = json.RawMessage(raw)
-	}
-	return err
+	return r.update(ctx, "data", raw)
 }
 
-// Move makes the jobs to come go to another queue.
+// Move sends future jobs to another queue.
 func (r *RecurringJob) Move(ctx context.Context, queue string) error {
 	if err := checkName("recur.update", "queue name", queue); err != nil {
 		return err
 	}
-	err := r.update(ctx, "queue", queue)
-	if err == nil {
-		r.Queue = queue
-	}
-	return err
+	return r.update(ctx, "queue", queue)
 }
 
-// update is the qless command recur.update, for one option.
+// update changes one option.
 func (r *RecurringJob) update(ctx context.Context, option, value string) error {
-	_, err := r.client.run(ctx, "recur.update", r.JID, r.JID, option, value)
-	return err
+	return r.run(ctx, "recur.update", r.JID, option, value)
 }
 
-// Tag gives tags to the jobs to come. It is the qless command recur.tag.
+func (r *RecurringJob) updateNumber(ctx context.Context, option string, n, least int) error {
+	if err := checkNumber("recur.update", r.JID, option, n, least); err != nil {
+		return err
+	}
+	return r.update(ctx, option, strconv.Itoa(n))
+}
+
+// Tag adds tags to future jobs.
 func (r *RecurringJob) Tag(ctx context.Context, tags ...string) error {
 	return r.changeTags(ctx, "recur.tag", tags)
 }
 
-// Untag takes tags from the jobs to come. It is the qless command recur.untag.
+// Untag removes tags from future jobs.
 func (r *RecurringJob) Untag(ctx context.Context, tags ...string) error {
 	return r.changeTags(ctx, "recur.untag", tags)
 }
@@ -188,13 +230,5 @@ func (r *RecurringJob) changeTags(ctx context.Context, op string, tags []string)
 	if err := checkNames(op, "tag", tags); err != nil {
 		return err
 	}
-	reply, err := r.client.run(ctx, op, r.JID, anys([]any{r.JID}, tags...)...)
-	if err != nil {
-		return err
-	}
-	left, err := decode[wire.List[wire.Text]](op, reply)
-	if err == nil {
-		r.Tags = wire.Strings(left)
-	}
-	return err
+	return r.run(ctx, op, anys([]any{r.JID}, tags...)...)
 }

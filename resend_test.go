@@ -48,7 +48,7 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				return err
 			},
 			"complete": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Complete(ctx) },
-			"retry":    func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Retry(ctx) },
+			"retry":    func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return errOf(running.Retry(ctx)) },
 			"fail": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
 				return running.Fail(ctx, "g", "m")
 			},
@@ -124,8 +124,10 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 			"config.set": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				return client.Config().Set(ctx, "heartbeat", 5)
 			},
-			"heartbeat": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Heartbeat(ctx) },
-			"tag":       func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Tag(ctx, "a") },
+			"heartbeat": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+				return errOf(running.Heartbeat(ctx))
+			},
+			"tag": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Tag(ctx, "a") },
 			"queues": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
 				_, err := client.Queues(ctx)
 				return err

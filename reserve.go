@@ -188,7 +188,7 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	out.claim = wire.AsString(items[2])
 	for _, item := range items[4:] {
 		fields, ok := item.([]any)
-		if !ok || len(fields) != 12 {
+		if !ok || len(fields) != 13 {
 			return reserved{}, unexpected("reserve", item)
 		}
 		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
@@ -211,6 +211,7 @@ func (c *Client) decodeReservedJob(fields []any) reservedJob {
 		Worker:      c.worker,
 		client:      c,
 		since:       wire.AsString(fields[11]),
+		put:         wire.AsNumber(fields[12]).Time(),
 	}
 	var tags wire.List[wire.Text]
 	if raw := wire.AsString(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {

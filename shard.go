@@ -214,7 +214,7 @@ func wrongShard(jid, other string, at *Client) error {
 
 // PutMany puts jobs into their shards, as [Queue.PutMany] does into a queue, and returns their jids
 // in order. All jobs are checked before the first is put, as there. When it fails, the jids of those that were put come with the error.
-func (q *ShardedQueue) PutMany(ctx context.Context, jobs []NewJob) ([]string, error) {
+func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
 		return nil, err

@@ -102,9 +102,9 @@ func TestAShardedQueueIsOneQueue(t *testing.T) {
 			require.NoError(t, err)
 			wanted[jid] = true
 		}
-		var many []qless.NewJob
+		var many []qless.JobSpec
 		for i := range 40 {
-			many = append(many, qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint("m", i))}})
+			many = append(many, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint("m", i))}})
 		}
 		jids, err := queue.PutMany(ctx, many)
 		require.NoError(t, err)
@@ -168,8 +168,8 @@ func TestDependenciesStayWithinAShard(t *testing.T) {
 	_, err = shards.Job(ctx, elsewhere)
 	requireCode(t, qless.ErrNotFound, err)
 
-	depending := qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn("{order-7}-new")}}
-	_, err = queue.PutMany(ctx, []qless.NewJob{
+	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn("{order-7}-new")}}
+	_, err = queue.PutMany(ctx, []qless.JobSpec{
 		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
 	})
 	failure := requireCode(t, qless.ErrWrongShard, err)
@@ -189,9 +189,9 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	shards, err := qless.Shard(qless.ByJID,
 		e.client(e.rdb, qless.WithNamespace("here:")), e.client(away, qless.WithNamespace("away:")))
 	require.NoError(t, err)
-	jobs := make([]qless.NewJob, 50)
+	jobs := make([]qless.JobSpec, 50)
 	for i := range jobs {
-		jobs[i] = qless.NewJob{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
 	}
 	put, err := shards.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)

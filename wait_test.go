@@ -19,10 +19,10 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
 	require.Equal(t, qless.StateWaiting, e.job(jid).State, "it is put nevertheless")
 
-	jids, err := c.Queue("q").PutMany(ctx, make([]qless.NewJob, 0))
+	jids, err := c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0))
 	require.NoError(t, err)
 	require.Empty(t, jids)
-	many := make([]qless.NewJob, 2500)
+	many := make([]qless.JobSpec, 2500)
 	for i := range many {
 		many[i].Klass = "K"
 	}

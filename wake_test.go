@@ -74,7 +74,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 		}},
 		"unpause": {nil, func(e *env, ctx context.Context) error { return e.Queue("q").Unpause(ctx) }},
 		"retry": {func(e *env) { e.put("q", qless.JID("j")); e.pop("q") }, func(e *env, ctx context.Context) error {
-			return e.job("j").Retry(ctx)
+			return errOf(e.job("j").Retry(ctx))
 		}},
 		"unfail": {func(e *env) {
 			e.put("other")
@@ -98,7 +98,7 @@ func TestWhatWakesAWorker(t *testing.T) {
 		"a job goes on to the queue": {func(e *env) { e.put("other"); e.pop("other") }, func(e *env, ctx context.Context) error {
 			running, err := e.Queue("other").Jobs(ctx, qless.StateRunning, qless.Page{})
 			require.NoError(e.t, err)
-			return e.job(running[0]).Complete(ctx, qless.NextQueue("q"))
+			return e.job(running[0]).Next(ctx, "q")
 		}},
 		"a slot is free by complete": {func(e *env) {
 			e.set("q-max-concurrency", 1)

@@ -84,7 +84,7 @@ func TestALostLockEndsTheContext(t *testing.T) {
 		cause *qless.Error
 		state qless.State
 	}{
-		"timed out": {func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) }, qless.ErrLockLost, qless.StateStalled},
+		"timed out": {func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) }, qless.ErrLockLost, qless.StateTimedOut},
 		"moved":     {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
 		"canceled":  {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
 	} {
@@ -283,7 +283,7 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 		if err := job.SetData("half done"); err != nil {
 			return err
 		}
-		if err := job.Heartbeat(ctx); err != nil {
+		if err := errOf(job.Heartbeat(ctx)); err != nil {
 			return err
 		}
 		return job.Refresh(ctx)
@@ -319,8 +319,8 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 	for op, act := range map[string]func() error{
 		"complete":  func() error { return first.Complete(t.Context()) },
 		"fail":      func() error { return first.Fail(t.Context(), "g", "m") },
-		"retry":     func() error { return first.Retry(t.Context()) },
-		"heartbeat": func() error { return first.Heartbeat(t.Context()) },
+		"retry":     func() error { return errOf(first.Retry(t.Context())) },
+		"heartbeat": func() error { return errOf(first.Heartbeat(t.Context())) },
 		"requeue":   func() error { return first.Move(t.Context(), "other") },
 		"timeout":   func() error { return first.Timeout(t.Context()) },
 	} {
@@ -344,7 +344,7 @@ func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 			<-again
 			return nil
 		}
-		if err := job.Retry(ctx); err != nil {
+		if err := errOf(job.Retry(ctx)); err != nil {
 			return err
 		}
 		soon(t, "the second run", runs)

@@ -86,7 +86,7 @@ func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
 	require.Len(t, jobs, 3)
 	require.NoError(t, jobs[0].Complete(t.Context()))
 	require.Equal(t, "complete", w.outcome("dependent").action)
-	require.NoError(t, jobs[1].Complete(t.Context(), qless.NextQueue("q")))
+	require.NoError(t, jobs[1].Next(t.Context(), "q"))
 	require.Equal(t, "complete", w.outcome("advanced").action)
 	require.NoError(t, jobs[2].Fail(t.Context(), "g", "m"))
 	moved, err := e.Queue("q").Unfail(t.Context(), "g", 1)

@@ -61,9 +61,9 @@ const bulkSize = 100
 func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
 	return parallel(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
-		batch := make([]qless.NewJob, min(bulkSize, jobs-i*bulkSize))
+		batch := make([]qless.JobSpec, min(bulkSize, jobs-i*bulkSize))
 		for j := range batch {
-			batch[j] = qless.NewJob{Klass: klass, Data: data}
+			batch[j] = qless.JobSpec{Klass: klass, Data: data}
 		}
 		_, err := queue.PutMany(ctx, batch)
 		return err

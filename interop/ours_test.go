@@ -165,12 +165,16 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 // onJob has what is done with a job that was popped, or is looked up.
 var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, error){
 	"complete": func(ctx context.Context, job *qless.Job, a args) (any, error) {
-		var options []qless.CompleteOption
-		if next := a.text("next"); next != "" {
-			options = append(options, qless.NextQueue(next), qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...))
-		}
 		changeData(job, a)
-		err := job.Complete(ctx, options...)
+		var err error
+		if next := a.text("next"); next == "" {
+			err = job.Complete(ctx)
+		} else {
+			err = job.Next(ctx, next, qless.Delay(a.seconds("delay")), qless.DependsOn(a.texts("depends")...))
+		}
+		if err == nil {
+			err = job.Refresh(ctx)
+		}
 		return job.State, err
 	},
 	"fail": func(ctx context.Context, job *qless.Job, a args) (any, error) {
@@ -179,16 +183,15 @@ var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, e
 	},
 	"heartbeat": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		changeData(job, a)
-		err := job.Heartbeat(ctx)
-		return job.Expires.After(time.Now()), err
+		expires, err := job.Heartbeat(ctx)
+		return expires.After(time.Now()), err
 	},
 	"retry": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		options := []qless.RetryOption{qless.Delay(a.seconds("delay"))}
 		if group := a.text("group"); group != "" {
 			options = append(options, qless.Because(group, a.text("message")))
 		}
-		err := job.Retry(ctx, options...)
-		return job.Remaining, err
+		return job.Retry(ctx, options...)
 	},
 	"move": func(ctx context.Context, job *qless.Job, a args) (any, error) {
 		return job.JID, job.Move(ctx, a.text("queue"))
@@ -300,9 +303,15 @@ func changeData(job *qless.Job, a args) {
 	}
 }
 
+// A jobOption goes with both put and recur.
+type jobOption interface {
+	qless.PutOption
+	qless.RecurOption
+}
+
 // jobOptions are those that put and recur share.
-func jobOptions(a args) []qless.JobOption {
-	var options []qless.JobOption
+func jobOptions(a args) []jobOption {
+	var options []jobOption
 	if jid := a.text("jid"); jid != "" {
 		options = append(options, qless.JID(jid))
 	}

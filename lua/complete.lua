@@ -1,8 +1,9 @@
 -- complete: ends a worker's job well: for good, or on to its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue, delay n, depends json (both need next),
---          checked 1 from a caller who knows that the data is JSON, and means no delay when it says none
+-- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json, priority n,
+--          retries n, tags json, all of which need next; checked 1 from a caller who knows that the
+--          data is JSON, and means no delay when it says none
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     15 commands, 3 more for each dependent; clears away at most 100 old jobs
@@ -21,6 +22,10 @@ end
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
+local change = read_change('Complete', given)
+if change and not given.next then
+  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+end
 
 local item = {
   jid = jid,
@@ -30,6 +35,7 @@ local item = {
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
   depends = read_dependencies('Complete', given.depends),
+  change = change,
 }
 must_publish()
 complete(worker, {item})

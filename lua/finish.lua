@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments:
---          complete  pairs: next queue, delay n, depends json, since time
+--          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
+--                    since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: at the price of a retry
 --          release   delay [, since]: for nothing
@@ -34,6 +35,7 @@ local function read_details(item, first, last) -- cold
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = read_dependencies('Finish', given.depends)
+    item.change = read_change('Finish', given)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
@@ -63,7 +65,7 @@ local function read_item(at)
     depends = none,
     next = nil, group = nil, message = nil,
     key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
-    history = nil, grace = nil, since = nil,
+    history = nil, grace = nil, since = nil, change = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)

@@ -1,9 +1,11 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, worker, count
+-- ARGV     NOW, queue, worker, count [, 'timed']
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
---          none when it is paused or its running jobs have reached <queue>-max-concurrency
+--          none when it is paused or its running jobs have reached <queue>-max-concurrency.
+--          timed: each also has put_at, when it was put, or popped before if it was given back, and
+--          popped_at, since when it is this worker's; both as text
 -- Errors   Queue(), Pop()
 -- Cost     7 commands when the queue is empty, 17 for one job, 5 for each one more;
 --          reading a long history is what makes a job dear
@@ -14,6 +16,7 @@
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
+local timed = ARGV[5] == 'timed'
 
 must_publish()
 local settings = read_settings(queue)
@@ -23,8 +26,12 @@ end
 
 -- A job as it is now that it is popped.
 local function popped_json(job, tracked, its_worker, expires)
+  local times
+  if timed then
+    times = ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"'
+  end
   job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
-  return job_json(job, tracked)
+  return job_json(job, tracked, times)
 end
 
 local out = {}

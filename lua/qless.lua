@@ -334,7 +334,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked)
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -355,7 +355,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -698,14 +698,19 @@ end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
+local timed = ARGV[5] == 'timed'
 must_publish()
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 local function popped_json(job, tracked, its_worker, expires)
+  local times
+  if timed then
+    times = ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"'
+  end
   job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
-  return job_json(job, tracked)
+  return job_json(job, tracked, times)
 end
 local out = {}
 count = allowed(queue, settings.max_concurrency, count)
@@ -1106,12 +1111,15 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 local function read_old(item)
@@ -1766,8 +1774,83 @@ local function settle(item, state, queue)
       'expires', '0', 'remaining', item.retries)
   end
 end
+local function read_change(area, given)
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list = json(area, name, text)
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+  if not given.priority and not given.retries and not given.tags then
+    return
+  end
+  return {
+    priority = given.priority and number(area, 'priority', given.priority),
+    retries = given.retries and number(area, 'retries', given.retries),
+    tags = given.tags and names(area, 'tags', given.tags),
+  }
+end
 local function advance(item, cap)
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
 local READY = ' '
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -1790,10 +1873,21 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function write_change(item, change)
+  call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+  if change.tags then
+    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    add_tags(item.jid, change.tags, 1)
+    call('hset', item.key, 'tags', array(change.tags))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
+  if item.change then
+    write_change(item, item.change)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
@@ -1814,6 +1908,25 @@ end
 local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -1849,6 +1962,11 @@ end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
+  end
+  local change = item.change
+  if change then
+    item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
   end
   item.part = 'work'
   if #others > 0 then
@@ -2003,6 +2121,10 @@ end
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
 end
+local change = read_change('Complete', given)
+if change and not given.next then
+  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+end
 local item = {
   jid = jid,
   queue = queue,
@@ -2011,6 +2133,7 @@ local item = {
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
   depends = read_dependencies('Complete', given.depends),
+  change = change,
 }
 must_publish()
 complete(worker, {item})
@@ -2156,6 +2279,13 @@ local function number(area, name, text)
     reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
   end
   return n
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -2322,6 +2452,8 @@ local function read_owned(item, worker)
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2435,9 +2567,6 @@ end
 end
 local function retry(worker, item)
   local problem = read_owned(item, worker)
-  if not problem and item.here and item.queue ~= item.current then
-    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
-  end
   if problem then
     return problem
   end
@@ -2478,6 +2607,10 @@ if ARGV[8] == 'here' then
   item.since = ARGV[9] ~= '' and ARGV[9] or nil
   if item.group == '' then
     item.group = nil
+  end
+  if ARGV[10] then
+    item.data = ARGV[10]
+    json('Retry', 'data', item.data)
   end
 end
 must_publish()
@@ -2711,6 +2844,8 @@ local function read_owned(item, worker)
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2880,12 +3015,15 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 local function wake(queue)
@@ -3865,7 +4003,47 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
 local READY = ' '
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function without_tags(list, extra, first)
+  local gone, kept = {}, {}
+  for i = first, #extra do
+    gone[extra[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
@@ -3888,10 +4066,21 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function write_change(item, change)
+  call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+  if change.tags then
+    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    add_tags(item.jid, change.tags, 1)
+    call('hset', item.key, 'tags', array(change.tags))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
+  if item.change then
+    write_change(item, item.change)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
@@ -3912,6 +4101,25 @@ end
 local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -3947,6 +4155,11 @@ end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
+  end
+  local change = item.change
+  if change then
+    item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
   end
   item.part = 'work'
   if #others > 0 then
@@ -4141,6 +4354,16 @@ local function options(area, first, last)
   end
   return given
 end
+local function read_change(area, given)
+  if not given.priority and not given.retries and not given.tags then
+    return
+  end
+  return {
+    priority = given.priority and number(area, 'priority', given.priority),
+    retries = given.retries and number(area, 'retries', given.retries),
+    tags = given.tags and names(area, 'tags', given.tags),
+  }
+end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
@@ -4150,6 +4373,7 @@ end
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = read_dependencies('Finish', given.depends)
+    item.change = read_change('Finish', given)
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
@@ -4176,7 +4400,7 @@ local function read_item(at)
     depends = none,
     next = nil, group = nil, message = nil,
     key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
-    history = nil, grace = nil, since = nil,
+    history = nil, grace = nil, since = nil, change = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
@@ -4267,6 +4491,8 @@ local function read_owned(item, worker)
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -4322,9 +4548,6 @@ local function exhaust(worker, item, queue, group, failure)
 end
 local function retry(worker, item)
   local problem = read_owned(item, worker)
-  if not problem and item.here and item.queue ~= item.current then
-    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
-  end
   if problem then
     return problem
   end
@@ -4559,7 +4782,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked)
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -4580,7 +4803,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 local function find_job(run, jid)
   local job = read_job(run, jid)
@@ -5177,7 +5400,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked)
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -5198,7 +5421,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 local function find_job(run, jid)
   local job = read_job(run, jid)
@@ -5423,7 +5646,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked)
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -5444,7 +5667,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 local function find_job(run, jid)
   local job = read_job(run, jid)
@@ -6096,12 +6319,15 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 local function read_old(item)
@@ -7146,6 +7372,238 @@ for option, value in pairs(changes) do
   call('hset', key, option, value)
 end
 return true
+elseif command == 'release' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+  end
+end
+local function wake(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function read_owned(item, worker)
+  local key = job_key(item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+end
+local function give_up(item, worker, fields)
+  try('zrem', queue_key(item.current, 'locks'), item.jid)
+  try('zrem', worker_key(worker), item.jid)
+  adopt_history(item.jid, item.history)
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  wake_for_slot(item.current)
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+  end
+  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+local function release(worker, item)
+  local problem, state = read_owned(item, worker)
+  if not problem then
+    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+  end
+  if problem then
+    return problem
+  end
+  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
+  wake_for(item.current, item.delay)
+end
+local item = {
+  jid = required('Job', 'jid', ARGV[2]),
+  queue = required('Release', 'queue', ARGV[3]),
+  delay = number('Release', 'delay', ARGV[5]),
+  data = ARGV[6],
+  since = ARGV[7] ~= '' and ARGV[7] or nil,
+  here = true,
+}
+json('Release', 'data', item.data)
+must_publish()
+local problem = release(required('Release', 'worker', ARGV[4]), item)
+if problem then
+  reject('Release', problem)
+end
+return item.jid
 elseif command == 'renew' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7667,12 +8125,15 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 local function read_old(item)
@@ -8604,7 +9065,7 @@ local function open(i, wanted)
 end
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, stamp
+    job[11], job[12], job[13] = heartbeat, stamp, job[11]
     return job
   end
 end
@@ -9180,12 +9641,15 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 local function read_old(item)
@@ -10041,7 +10505,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked)
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -10062,7 +10526,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
@@ -10094,6 +10558,36 @@ elseif action == 'untrack' then
 end
 reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
 elseif command == 'unfail' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -10124,36 +10618,6 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-  end
-  return n
-end
-local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
-  end
-  return n
 end
 local function list_of(text)
   if not text then
@@ -10288,39 +10752,566 @@ local PASSED = 100
     end
   end
 end
-local queue = required('Queue', 'queue', ARGV[2])
-local group = required('Unfail', 'group', ARGV[3])
-local count = whole('Unfail', 'count', ARGV[4] or 25)
-if count == 0 then
-  return 0
-end
-local key = prefix .. 'f:' .. group
-local jids, jobs, work = call('lrange', key, -count, -1), {}, {}
-for _, jid in ipairs(jids) do
+local function read_failed(jid, queue)
   local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
   if job[1] then
-    job.jid = jid
-    jobs[#jobs + 1] = job
-    work[#work + 1] = work_score(now, job[2])
-    work[#work + 1] = jid
+    return {
+      jid = jid, from = job[1], to = queue or job[1],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+    }
   end
 end
-each_slice(call, 'zadd', queue_key(queue, 'work'), work)
-for _, job in ipairs(jobs) do
-  local job_hash = job_key(job.jid)
-  adopt_history(job.jid, job[5])
-  record(job_hash, entry(now, '"put"', cjson.encode({q = queue})))
-  uncount_failure(job[1], list_of(job[4]))
-  call('hset', job_hash, 'state', 'waiting', 'worker', '', 'expires', '0',
-    'queue', queue, 'remaining', job[3] or 5)
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+  end
+  for i = 1, #queues do
+    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+  end
+  return queues
 end
-call('ltrim', key, 0, -count - 1)
-drop_empty_group(group)
-if #jobs > 0 then
-  know_unlisted(queue)
-  wake(queue)
+local function unfail(jobs)
+  local queues = add_work(jobs)
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = job_key(job.jid)
+    adopt_history(job.jid, job.history)
+    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
+    uncount_failure(job.from, list_of(job.failure))
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', job.retries or 5)
+  end
+  for i = 1, #queues do
+    know_unlisted(queues[i])
+    wake(queues[i])
+  end
 end
-return #jids
+local function unfail_group(group, count, queue)
+  if count == 0 then
+    return 0
+  end
+  local key = prefix .. 'f:' .. group
+  local jids, jobs = call('lrange', key, -count, -1), {}
+  for i = 1, #jids do
+    jobs[#jobs + 1] = read_failed(jids[i], queue)
+  end
+  unfail(jobs)
+  call('ltrim', key, 0, -count - 1)
+  drop_empty_group(group)
+  return #jids
+end
+local queue = required('Queue', 'queue', ARGV[2])
+local group = required('Unfail', 'group', ARGV[3])
+return unfail_group(group, whole('Unfail', 'count', ARGV[4] or 25), queue)
+elseif command == 'unfail.group' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+local function named(area, name, text)
+  if not text or text == '' then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+local function history_cap(text)
+  return finite(text, 100)
+end
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function wake(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function read_failed(jid, queue)
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    return {
+      jid = jid, from = job[1], to = queue or job[1],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+    }
+  end
+end
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+  end
+  for i = 1, #queues do
+    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+  end
+  return queues
+end
+local function unfail(jobs)
+  local queues = add_work(jobs)
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = job_key(job.jid)
+    adopt_history(job.jid, job.history)
+    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
+    uncount_failure(job.from, list_of(job.failure))
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', job.retries or 5)
+  end
+  for i = 1, #queues do
+    know_unlisted(queues[i])
+    wake(queues[i])
+  end
+end
+local function unfail_group(group, count, queue)
+  if count == 0 then
+    return 0
+  end
+  local key = prefix .. 'f:' .. group
+  local jids, jobs = call('lrange', key, -count, -1), {}
+  for i = 1, #jids do
+    jobs[#jobs + 1] = read_failed(jids[i], queue)
+  end
+  unfail(jobs)
+  call('ltrim', key, 0, -count - 1)
+  drop_empty_group(group)
+  return #jids
+end
+local group = named('Unfail.group', 'group', ARGV[2])
+return unfail_group(group, whole('Unfail.group', 'count', ARGV[3]))
+elseif command == 'unfail.job' then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
+  end
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+local function history_cap(text)
+  return finite(text, 100)
+end
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  if popped then
+    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function wake(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local PASSED = 100
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * PASSED do
+    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function read_failed(jid, queue)
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    return {
+      jid = jid, from = job[1], to = queue or job[1],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+    }
+  end
+end
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+  end
+  for i = 1, #queues do
+    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+  end
+  return queues
+end
+local function unfail(jobs)
+  local queues = add_work(jobs)
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = job_key(job.jid)
+    adopt_history(job.jid, job.history)
+    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
+    uncount_failure(job.from, list_of(job.failure))
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', job.retries or 5)
+  end
+  for i = 1, #queues do
+    know_unlisted(queues[i])
+    wake(queues[i])
+  end
+end
+local jid = required('Job', 'jid', ARGV[2])
+local state = call('hget', job_key(jid), 'state')
+if not state then
+  reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
+elseif state ~= 'failed' then
+  reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
+end
+local job = read_failed(jid)
+if not job then
+  reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
+end
+unfail({job})
+leave_group(jid, list_of(job.failure))
+return jid
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]

@@ -14,7 +14,8 @@
 --          ''; how many clients listen for puts by other scripts, 2 when nobody is idle, and -1
 --          when this worker is idle and is not heard itself; then an array for each job:
 --          jid, klass, queue, priority, retries, remaining, data, tags, failure,
---          spawned_from_jid, heartbeat, since when it is this worker's
+--          spawned_from_jid, heartbeat, since when it is this worker's, when it was put, or
+--          popped before if it was given back
 -- Errors   Reserve()
 -- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
 --          4 for each queue more when the worker becomes idle
@@ -132,7 +133,7 @@ end
 -- What a job is to a worker: no history and no relations, which are dear and seldom needed.
 local function fields(heartbeat)
   return function(job)
-    job[11], job[12] = heartbeat, stamp
+    job[11], job[12], job[13] = heartbeat, stamp, job[11]
     return job
   end
 end

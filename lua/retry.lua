@@ -1,7 +1,7 @@
 -- retry: gives a worker's job back, at the price of one of its retries.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since]]]
+-- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data]]]]
 --          here: only a job that runs in this queue, and, unless it is '', since this time; group
 --          and message may be '' then. Else the job goes to the queue from wherever it runs
 -- Returns  the retries that are left; below 0 the job has failed, in the given group
@@ -25,6 +25,10 @@ if ARGV[8] == 'here' then
   item.since = ARGV[9] ~= '' and ARGV[9] or nil
   if item.group == '' then
     item.group = nil
+  end
+  if ARGV[10] then
+    item.data = ARGV[10]
+    json('Retry', 'data', item.data)
   end
 end
 must_publish()

@@ -129,7 +129,10 @@ func (p *pipeline) hash(ctx context.Context, job *qless.Job) error {
 	}
 	sum := sha256.Sum256(content)
 	f.Bytes, f.Hash = len(content), hex.EncodeToString(sum[:])
-	return complete(ctx, job, f, qless.NextQueue(p.queue("count").Name()))
+	if err := job.SetData(f); err != nil {
+		return err
+	}
+	return job.Next(ctx, p.queue("count").Name())
 }
 
 // count is the second stage. A file that is not good Go still has lines, and what functions
@@ -157,12 +160,12 @@ func (p *pipeline) count(ctx context.Context, job *qless.Job) error {
 	return complete(ctx, job, f)
 }
 
-// complete saves what a stage found out and ends it.
-func complete(ctx context.Context, job *qless.Job, f file, options ...qless.CompleteOption) error {
+// complete saves what a stage found out and ends the job.
+func complete(ctx context.Context, job *qless.Job, f file) error {
 	if err := job.SetData(f); err != nil {
 		return err
 	}
-	return job.Complete(ctx, options...)
+	return job.Complete(ctx)
 }
 
 // tidy cancels the jobs of a run that was ended before its report, and takes the queues off

@@ -52,7 +52,7 @@ type arena struct {
 	client *qless.Client
 	events *qless.Events
 	began  time.Time
-	tasks  []qless.NewJob
+	tasks  []qless.JobSpec
 	jids   []string
 
 	completed map[string]bool
@@ -111,7 +111,7 @@ func (a *arena) makeJobs(random *rand.Rand) {
 		}
 		jid := fmt.Sprintf("job-%d", i)
 		a.jids = append(a.jids, jid)
-		a.tasks = append(a.tasks, qless.NewJob{Klass: "Work", Data: task, Options: []qless.PutOption{
+		a.tasks = append(a.tasks, qless.JobSpec{Klass: "Work", Data: task, Options: []qless.PutOption{
 			qless.JID(jid), qless.Retries(jobRetries),
 		}})
 	}

@@ -65,7 +65,7 @@ func TestPutsWaitForReplicas(t *testing.T) {
 	ql := client(t, c.client(), "{waits}:ql:", qless.WithReplicas(1, 5*time.Second))
 	_, err := ql.Queue("q").Put(ctx, "K", nil)
 	require.NoError(t, err)
-	jids, err := ql.Queue("q").PutMany(ctx, []qless.NewJob{{Klass: "K"}, {Klass: "K"}})
+	jids, err := ql.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "K"}})
 	require.NoError(t, err)
 	require.Len(t, jids, 2)
 	master := c.masterOf(c.slotOf("waits"))

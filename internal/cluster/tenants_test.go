@@ -70,7 +70,7 @@ func TestAQueueSpreadOverAllMasters(t *testing.T) {
 	wanted := map[string]bool{}
 	put := func() {
 		t.Helper()
-		many := make([]qless.NewJob, 300)
+		many := make([]qless.JobSpec, 300)
 		for i := range many {
 			many[i].Klass = "K"
 		}

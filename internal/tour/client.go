@@ -28,7 +28,7 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	second, err := queue.Put(ctx, "K", nil, qless.DependsOn(first))
 	do(err)
-	more, err := queue.PutMany(ctx, []qless.NewJob{
+	more, err := queue.PutMany(ctx, []qless.JobSpec{
 		{Klass: "K", Options: []qless.PutOption{qless.Tags("red")}},
 		{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Millisecond)}},
 		{Klass: "K"}, {Klass: "K"},
@@ -55,10 +55,10 @@ func Client(t testing.TB, c *qless.Client) {
 	}
 	job := pop()
 	require.Equal(t, first, job.JID)
-	do(job.Heartbeat(ctx))
-	do(job.Complete(ctx, qless.NextQueue("tour")))
+	do(errOf(job.Heartbeat(ctx)))
+	do(job.Next(ctx, "tour"))
 	job = pop()
-	do(job.Retry(ctx, qless.Because("tour-group", "why")))
+	do(errOf(job.Retry(ctx, qless.Because("tour-group", "why"))))
 	do(pop().Fail(ctx, "tour-group", "why"))
 	moved, err := queue.Unfail(ctx, "tour-group", 10)
 	do(err)
@@ -100,3 +100,6 @@ func lostLock(t testing.TB, c *qless.Client) {
 		popped += len(jobs)
 	}
 }
+
+// errOf returns the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }

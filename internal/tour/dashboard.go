@@ -51,7 +51,7 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	_, err = queue.Len(ctx)
 	do(err)
 	for _, state := range []qless.State{
-		qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled, qless.StateDepends,
+		qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled, qless.StateDepends,
 	} {
 		_, err = queue.Jobs(ctx, state, qless.Page{})
 		do(err)

@@ -117,7 +117,7 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 			return context.Cause(ctx)
 		}
 	case "Itself":
-		if err := job.Heartbeat(ctx); err != nil {
+		if _, err := job.Heartbeat(ctx); err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 		return job.Complete(ctx)

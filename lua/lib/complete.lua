@@ -3,6 +3,7 @@
 
 -- @include "lib/clock.lua"
 -- @include "lib/bulk.lua"
+-- @include "lib/check.lua"
 -- @include "lib/json.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
@@ -52,12 +53,37 @@ local function settle(item, state, queue)
   end
 end
 
+-- What of a job is to change as it goes on, of a caller's options; nil when nothing is.
+local function read_change(area, given) -- cold
+  if not given.priority and not given.retries and not given.tags then
+    return
+  end
+  return {
+    priority = given.priority and number(area, 'priority', given.priority),
+    retries = given.retries and number(area, 'retries', given.retries),
+    tags = given.tags and names(area, 'tags', given.tags),
+  }
+end
+
+-- Writes what of a job changes as it goes on.
+local function write_change(item, change) -- cold
+  call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+  if change.tags then
+    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    add_tags(item.jid, change.tags, 1)
+    call('hset', item.key, 'tags', array(change.tags))
+  end
+end
+
 -- Puts a job into its next queue; the state that it has there.
 local function advance(item, cap) -- cold
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
+  if item.change then
+    write_change(item, item.change)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
@@ -82,6 +108,11 @@ local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
+  end
+  local change = item.change
+  if change then
+    item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
   end
   item.part = 'work'
   if #others > 0 then
@@ -199,7 +230,7 @@ local function tell(items)
   end
 end
 
--- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends}; data
+-- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends, change}; data
 -- '' leaves it as it is. Sets each item's state, or its problem.
 local function complete(worker, items)
   local owned, queues = read_all(items, worker)

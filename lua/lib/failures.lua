@@ -35,13 +35,18 @@ local function uncount_failure(queue, failure)
   end
 end
 
+-- Takes a job out of its failure group. failure is the field of the job, decoded.
+local function leave_group(jid, failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+
 -- A failed job is moved or canceled. queue and failure are the fields of the job.
 local function forget_failure(jid, queue, failure)
   local told = list_of(failure)
-  if type(told.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. told.group, 0, jid)
-    drop_empty_group(told.group)
-  end
+  leave_group(jid, told)
   uncount_failure(queue, told)
 end
 

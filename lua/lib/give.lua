@@ -10,7 +10,8 @@
 -- @include "lib/owner.lua"
 -- @include "lib/wake.lua"
 
--- Reads a job that this worker is to have; why it has it not, or nil.
+-- Reads a job that this worker is to have, and have in its queue if that is to be here; why it
+-- has it not, or nil.
 local function read_owned(item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
@@ -19,6 +20,8 @@ local function read_owned(item, worker)
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -87,9 +90,6 @@ end
 -- last two being optional. Sets what remains; why not, or nil.
 local function retry(worker, item)
   local problem = read_owned(item, worker)
-  if not problem and item.here and item.queue ~= item.current then
-    problem = 'Job ' .. item.jid .. ' is running in another queue: ' .. item.current
-  end
   if problem then
     return problem
   end

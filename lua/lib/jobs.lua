@@ -29,8 +29,8 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 
--- JSON of a job. Tags and failure are stored as JSON.
-local function job_json(job, tracked)
+-- JSON of a job, with more fields at its end, if there are any. Tags and failure are stored as JSON.
+local function job_json(job, tracked, more)
   local jid = job[1]
   adopt_history(jid, job[12])
   local text = cjson.encode({
@@ -51,7 +51,7 @@ local function job_json(job, tracked)
     ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
     ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. '}'
+    relations_json(jid) .. (more or '') .. '}'
 end
 
 -- The JSON of one job, or nil if there is none. With try, a key of another type counts as none.

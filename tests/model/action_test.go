@@ -90,6 +90,20 @@ func notOwned(j *job, worker string) outcome {
 	return ""
 }
 
+// notHeld is the same for a call that knows when its worker popped the job, and in which queue.
+func notHeld(h *handle, j *job, worker string) outcome {
+	if problem := notOwned(j, worker); problem != "" {
+		return problem
+	}
+	switch {
+	case h.since != 0 && h.since != j.time:
+		return refused(qless.CodeLockLost)
+	case h.queue != j.queue:
+		return refused(qless.CodeWrongQueue)
+	}
+	return ""
+}
+
 // by returns the client of a step's worker.
 func (w *world) by(s step) *qless.Client { return w.clients[s.Worker] }
 

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/qless/qless-go"
@@ -22,22 +21,22 @@ var changeActions = []action{
 		name: "Tag", weight: 3,
 		draw: func(d *dice) step { return d.onAny(step{Do: "Tag", Tags: d.tags(1)}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			return outcomeOf(j.Tag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
+			return ended(j.Tag(w.ctx, s.Tags...))
 		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.tags = withTags(j.tags, s.Tags)
-			return outcome(tagsTold(j.tags))
+			return done
 		}),
 	},
 	{
 		name: "Untag", weight: 2,
 		draw: func(d *dice) step { return d.onAny(step{Do: "Untag", Tags: d.tags(1)}) },
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			return outcomeOf(j.Untag(w.ctx, s.Tags...), func() string { return tagsTold(j.Tags) })
+			return ended(j.Untag(w.ctx, s.Tags...))
 		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.tags = withoutTags(j.tags, s.Tags)
-			return outcome(tagsTold(j.tags))
+			return done
 		}),
 	},
 	{
@@ -91,7 +90,7 @@ var changeActions = []action{
 			if part(j.state) == "work" {
 				j.score = float64(j.priority)
 			}
-			if j.state == qless.StateStalled {
+			if j.state == qless.StateTimedOut {
 				j.grace = false
 			}
 			return done
@@ -115,6 +114,25 @@ var changeActions = []action{
 				return refused(qless.CodeNotFound)
 			}
 			delete(m.tracked, s.JID)
+			return done
+		}),
+	},
+	{
+		name: "Unfail", weight: 2,
+		draw: func(d *dice) step {
+			s := d.onAny(step{Do: "Unfail"})
+			if all := d.existing(func(j *job) bool { return j.state == qless.StateFailed }); len(all) > 0 {
+				s.JID, s.Read, s.Handle = pick(d, all), true, 0
+			}
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome { return ended(j.Unfail(w.ctx)) }),
+		predict: existing(func(m *queues, j *job, s step) outcome {
+			if j.state != qless.StateFailed {
+				return refused(qless.CodeNotFailed)
+			}
+			m.unfile(j)
+			m.unfail(j, j.queue)
 			return done
 		}),
 	},
@@ -184,5 +202,3 @@ func withoutTags(tags, extra []string) []string {
 		return slices.Contains(extra, tag)
 	})
 }
-
-func tagsTold(tags []string) string { return fmt.Sprintf("tags %q", tags) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -20,18 +21,20 @@ var holdActions = []action{
 				s.Delay = d.delay()
 				s.Depends = d.depends()
 			}
+			if s.Next != "" && d.chance(30) {
+				s.Priority, s.Retries, s.Tags = d.priority(), d.retries(), d.tags(0)
+			}
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			var options []qless.CompleteOption
-			if s.Next != "" {
-				options = append(options, qless.NextQueue(s.Next), qless.DependsOn(s.Depends...))
+			if s.Next == "" {
+				return ended(j.Complete(w.ctx))
 			}
-			if s.Delay != nil {
-				options = append(options, qless.Delay(*s.Delay))
+			var options []qless.NextOption
+			for _, option := range s.putOptions() {
+				options = append(options, option.(qless.NextOption))
 			}
-			err := j.Complete(w.ctx, options...)
-			return outcomeOf(err, func() string { return became(j.State, j.Queue) })
+			return ended(j.Next(w.ctx, s.Next, options...))
 		}),
 		predict: onHandle(predictComplete),
 	},
@@ -59,6 +62,7 @@ var holdActions = []action{
 		name: "Retry", weight: 6,
 		draw: func(d *dice) step {
 			s := d.onHeld(step{Do: "Retry", Delay: d.delay()})
+			s.Data = d.maybeData()
 			if d.chance(40) {
 				s.Message = "again"
 			}
@@ -72,11 +76,37 @@ var holdActions = []action{
 			if s.Delay != nil {
 				options = append(options, qless.Delay(*s.Delay))
 			}
-			return outcomeOf(j.Retry(w.ctx, options...), func() string {
-				return fmt.Sprintf("%s, %d left", became(j.State, j.Queue), j.Remaining)
-			})
+			remaining, err := j.Retry(w.ctx, options...)
+			return outcomeOf(err, func() string { return fmt.Sprintf("%d left", remaining) })
 		}),
 		predict: onHandle(predictRetry),
+	},
+	{
+		name: "Release", weight: 5,
+		draw: func(d *dice) step {
+			s := d.onHeld(step{Do: "Release", Delay: d.delay()})
+			s.Data = d.maybeData()
+			return s
+		},
+		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			var delay time.Duration
+			if s.Delay != nil {
+				delay = *s.Delay
+			}
+			return ended(j.Release(w.ctx, delay))
+		}),
+		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
+			if problem := notHeld(h, j, s.Worker); problem != "" {
+				return problem
+			}
+			m.drop(j)
+			j.worker, j.expires, j.data = "", 0, h.data
+			m.place(j, s.seconds())
+			if j.state == qless.StateWaiting {
+				j.score = float64(j.priority) // before others that have it
+			}
+			return done
+		}),
 	},
 	{
 		name: "Heartbeat", weight: 5,
@@ -86,7 +116,8 @@ var holdActions = []action{
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
-			return outcomeOf(j.Heartbeat(w.ctx), func() string { return lockedUntil(j.Expires.Unix()) })
+			expires, err := j.Heartbeat(w.ctx)
+			return outcomeOf(err, func() string { return lockedUntil(expires.Unix()) })
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
 			if problem := notOwned(j, s.Worker); problem != "" {
@@ -123,18 +154,23 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	m.count(j.queue, m.now).runs++
 	m.record(j, "done", m.now)
 	j.worker, j.expires, j.failure, j.time, j.data = "", 0, failure{}, m.now, h.data
+	if s.Priority != nil {
+		j.priority = *s.Priority
+	}
+	if s.Retries != nil {
+		j.retries = *s.Retries
+	}
+	if s.Tags != nil {
+		j.tags = slices.Clone(s.Tags)
+	}
 	j.remaining, j.queue = j.retries, s.Next
-	h.queue = s.Next
 	if s.Next == "" {
 		m.finish(j)
 	} else {
 		m.advance(j, s)
 	}
-	return outcome(became(j.state, j.queue))
+	return done
 }
-
-// became tells what a job has become.
-func became(state qless.State, queue string) string { return fmt.Sprintf("%s in %q", state, queue) }
 
 func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", second) }
 
@@ -197,13 +233,11 @@ func (m *queues) completed() []*job {
 }
 
 func predictRetry(m *queues, h *handle, j *job, s step) outcome {
-	if problem := notOwned(j, s.Worker); problem != "" {
+	if problem := notHeld(h, j, s.Worker); problem != "" {
 		return problem
 	}
-	if j.queue != h.queue {
-		return refused(qless.CodeWrongQueue)
-	}
 	m.drop(j)
+	j.data = h.data
 	j.remaining--
 	why := m.exhausted(j)
 	given := s.Group != "" || s.Message != ""
@@ -221,7 +255,7 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 			j.failure = why
 		}
 	}
-	return outcome(fmt.Sprintf("%s, %d left", became(j.state, j.queue), j.remaining))
+	return outcome(fmt.Sprintf("%d left", max(j.remaining, -1)))
 }
 
 // timeout takes jobs from their workers, to be popped before all others. That they had them
@@ -241,7 +275,7 @@ func (m *queues) timeout(jids []string) outcome {
 		}
 		j := m.jobs[jid]
 		m.record(j, "timed-out", m.now)
-		j.state, j.score, j.expires = qless.StateStalled, math.Inf(1), 0
+		j.state, j.score, j.expires = qless.StateTimedOut, math.Inf(1), 0
 		m.left[handleKey{j.worker, jid}] = true
 	}
 	return done

@@ -56,12 +56,14 @@ type recurring struct {
 // A handle is what a *qless.Job holds that matters to later calls.
 type handle struct {
 	jid, klass, queue, data string
+
+	since float64 // when it was popped; 0 when it was only read
 }
 
 // part returns the set of a queue that holds the jobs of a state; empty when none does.
 func part(state qless.State) string {
 	switch state {
-	case qless.StateWaiting, qless.StateStalled:
+	case qless.StateWaiting, qless.StateTimedOut:
 		return "work"
 	case qless.StateRunning:
 		return "locks"

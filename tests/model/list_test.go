@@ -58,7 +58,7 @@ var listActions = []action{
 		name: "Queue.Jobs", weight: 3,
 		draw: func(d *dice) step {
 			states := []qless.State{
-				qless.StateWaiting, qless.StateRunning, qless.StateStalled, qless.StateScheduled,
+				qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled,
 				qless.StateDepends, qless.StateComplete,
 			}
 			return step{Do: "Queue.Jobs", Queue: d.busyQueue(), State: states[d.IntN(len(states))]}
@@ -234,7 +234,7 @@ func predictJobs(m *queues, s step) outcome {
 		return lists(jidsOf(m.work(s.Queue)))
 	case qless.StateRunning: // a lock that ends now is in both lists
 		return lists(jidsOf(slices.DeleteFunc(locks, func(j *job) bool { return j.score < m.now })))
-	case qless.StateStalled:
+	case qless.StateTimedOut:
 		return lists(jidsOf(until(locks, m.now)))
 	case qless.StateScheduled:
 		m.moveDue(s.Queue, len(m.jobs))

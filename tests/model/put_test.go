@@ -25,11 +25,11 @@ var putActions = []action{
 		name: "PutMany", weight: 4,
 		draw: drawPutMany,
 		play: func(w *world, s step) outcome {
-			var jobs []qless.NewJob
+			var jobs []qless.JobSpec
 			for _, one := range s.Many {
 				options := append(one.putOptions(), qless.JID(one.JID))
 				data := json.RawMessage(one.Data)
-				jobs = append(jobs, qless.NewJob{Klass: klass, Data: data, Options: options})
+				jobs = append(jobs, qless.JobSpec{Klass: klass, Data: data, Options: options})
 			}
 			_, err := w.by(s).Queue(s.Queue).PutMany(w.ctx, jobs)
 			return ended(err)
@@ -57,7 +57,6 @@ var putActions = []action{
 			}
 			s.Data = h.data
 			m.put(s)
-			h.queue = s.Queue
 			return done
 		}),
 	},

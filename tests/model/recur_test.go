@@ -105,22 +105,22 @@ var recurActions = []action{
 		name: "RecurringJob.Tag", weight: 1,
 		draw: drawRecurring("RecurringJob.Tag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
 		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return outcomeOf(r.Tag(w.ctx, s.Tags...), func() string { return tagsTold(r.Tags) })
+			return ended(r.Tag(w.ctx, s.Tags...))
 		}),
 		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
 			r.tags = withTags(r.tags, s.Tags)
-			return outcome(tagsTold(r.tags))
+			return done
 		}),
 	},
 	{
 		name: "RecurringJob.Untag", weight: 1,
 		draw: drawRecurring("RecurringJob.Untag", func(d *dice, s *step) { s.Tags = d.tags(1) }),
 		play: onRecurring(func(w *world, r *qless.RecurringJob, s step) outcome {
-			return outcomeOf(r.Untag(w.ctx, s.Tags...), func() string { return tagsTold(r.Tags) })
+			return ended(r.Untag(w.ctx, s.Tags...))
 		}),
 		predict: ofRecurring(func(m *queues, r *recurring, s step) outcome {
 			r.tags = withoutTags(r.tags, s.Tags)
-			return outcome(tagsTold(r.tags))
+			return done
 		}),
 	},
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/qless/qless-go"
@@ -49,12 +50,23 @@ var settingActions = []action{
 		},
 	},
 	{
-		name: "Unfail", weight: 3,
+		name: "Queue.Unfail", weight: 3,
 		draw: func(d *dice) step {
-			return step{Do: "Unfail", Queue: d.queue(), Group: d.failed(), Count: 1 + d.IntN(3)}
+			return step{Do: "Queue.Unfail", Queue: d.queue(), Group: d.failed(), Count: 1 + d.IntN(3)}
 		},
 		play: func(w *world, s step) outcome {
 			n, err := w.by(s).Queue(s.Queue).Unfail(w.ctx, s.Group, s.Count)
+			return outcomeOf(err, func() string { return strconv.Itoa(n) })
+		},
+		predict: predictUnfail,
+	},
+	{
+		name: "Client.Unfail", weight: 3,
+		draw: func(d *dice) step {
+			return step{Do: "Client.Unfail", Group: d.failed(), Count: 1 + d.IntN(3)}
+		},
+		play: func(w *world, s step) outcome {
+			n, err := w.by(s).Unfail(w.ctx, s.Group, s.Count)
 			return outcomeOf(err, func() string { return strconv.Itoa(n) })
 		},
 		predict: predictUnfail,
@@ -107,12 +119,17 @@ func predictUnfail(m *queues, s step) outcome {
 	staying := max(0, len(group)-s.Count)
 	for _, jid := range group[staying:] {
 		j := m.jobs[jid]
-		m.record(j, "put", m.now)
 		m.count(j.queue, j.failure.when).failed--
-		j.worker, j.expires, j.queue, j.remaining = "", 0, s.Queue, j.retries
-		m.enqueue(j, m.now)
-		m.knowUnlisted(s.Queue)
+		m.unfail(j, cmp.Or(s.Queue, j.queue))
 	}
 	m.setGroup(s.Group, group[:staying])
 	return outcome(strconv.Itoa(len(group) - staying))
+}
+
+// unfail puts a job that has left its group into a queue.
+func (m *queues) unfail(j *job, queue string) {
+	m.record(j, "put", m.now)
+	j.worker, j.expires, j.queue, j.remaining = "", 0, queue, j.retries
+	m.enqueue(j, m.now)
+	m.knowUnlisted(queue)
 }

@@ -79,6 +79,9 @@ func (m *queues) gives(s step, jobs []*job) outcome {
 	var all []string
 	for _, j := range jobs {
 		m.give(s.Worker, j)
+		if s.Do == "Pop" {
+			m.handles[handleKey{s.Worker, j.jid}][0].since = j.time
+		}
 		all = append(all, m.view(j))
 	}
 	return outcome(fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(all, " ")))

@@ -162,3 +162,6 @@ func (e *env) silentPut(queue, jid string) {
 	_, err := pipe.Exec(ctx)
 	require.NoError(e.t, err)
 }
+
+// errOf returns the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }

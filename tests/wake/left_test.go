@@ -72,7 +72,7 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 	busy := busyUntil(t)
 	e.workerThat(one, busy)
 	e.workerThat(one, busy)
-	_, err := e.Queue("q").PutMany(t.Context(), []qless.NewJob{
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
 		{Klass: "K", Options: []qless.PutOption{qless.JID("now")}},
 		{Klass: "K", Options: []qless.PutOption{qless.JID("later"), qless.Delay(time.Second)}},
 	})

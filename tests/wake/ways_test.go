@@ -49,7 +49,7 @@ func ways() []way {
 		{"put", nil, func(e *env) { e.put("q", "j") }},
 		{"put with a delay", nil, func(e *env) { e.put("q", "j", qless.Delay(soon)) }},
 		{"put of many", nil, func(e *env) {
-			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.NewJob{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
+			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
 			must(e, err)
 		}},
 		{"put by another script", nil, func(e *env) { e.foreignPut("q", "j") }},
@@ -60,10 +60,10 @@ func ways() []way {
 		}},
 		{"a move that frees a slot", h.full, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
 		{"complete into the queue", h.hold("p", "j"), func(e *env) {
-			must(e, h.job.Complete(e.t.Context(), qless.NextQueue("q")))
+			must(e, h.job.Next(e.t.Context(), "q"))
 		}},
 		{"complete into the queue with a delay", h.hold("p", "j"), func(e *env) {
-			must(e, h.job.Complete(e.t.Context(), qless.NextQueue("q"), qless.Delay(soon)))
+			must(e, h.job.Next(e.t.Context(), "q", qless.Delay(soon)))
 		}},
 		{"complete that frees a slot", h.full, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"complete of a dependency", func(e *env) {
@@ -75,9 +75,9 @@ func ways() []way {
 			e.put("q", "j", qless.DependsOn("parent"), qless.Delay(5*time.Second))
 		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
 		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.t.Context(), "g", "m")) }},
-		{"retry", h.hold("q", "j"), func(e *env) { must(e, h.job.Retry(e.t.Context())) }},
-		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Retry(e.t.Context(), qless.Delay(soon))) }},
-		{"retry that frees a slot", h.full, func(e *env) { must(e, h.job.Retry(e.t.Context(), qless.Delay(time.Hour))) }},
+		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context()))) }},
+		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(soon)))) }},
+		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(time.Hour)))) }},
 		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
 		{"timeout", h.hold("q", "j"), func(e *env) { must(e, e.Timeout(e.t.Context(), "j")) }},
 		{"the end of a lock", func(e *env) {

@@ -1,0 +1,80 @@
+-- Failed jobs go back into queues, with fresh retries.
+
+-- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/history.lua"
+-- @include "lib/work.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/wake.lua"
+
+-- Reads a job that goes into a queue, or into its own when that is nil; nil when it is gone.
+local function read_failed(jid, queue)
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    return {
+      jid = jid, from = job[1], to = queue or job[1],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+    }
+  end
+end
+
+-- Puts the jobs into the work of their queues, all or none. Returns the queues.
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+  end
+  -- The first write is the one that may fail.
+  for i = 1, #queues do
+    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+  end
+  return queues
+end
+
+-- Puts jobs that have failed into queues. What is filed under their groups is left to the caller.
+local function unfail(jobs)
+  local queues = add_work(jobs)
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = job_key(job.jid)
+    adopt_history(job.jid, job.history)
+    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
+    uncount_failure(job.from, list_of(job.failure))
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', job.retries or 5)
+  end
+  for i = 1, #queues do
+    know_unlisted(queues[i])
+    wake(queues[i])
+  end
+end
+
+-- Puts the oldest jobs of a group, at most count, into a queue, or each into its own when that is
+-- nil. Returns how many the group has lost.
+local function unfail_group(group, count, queue)
+  if count == 0 then
+    return 0
+  end
+  local key = prefix .. 'f:' .. group
+  local jids, jobs = call('lrange', key, -count, -1), {}
+  for i = 1, #jids do
+    jobs[#jobs + 1] = read_failed(jids[i], queue)
+  end
+  unfail(jobs)
+  call('ltrim', key, 0, -count - 1)
+  drop_empty_group(group)
+  return #jids
+end

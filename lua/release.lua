@@ -1,0 +1,27 @@
+-- release: gives a worker's job back without using up a retry.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, queue, worker, delay, data [, since]
+--          since: only a job that runs since this time, unless it is ''
+-- Returns  the jid
+-- Errors   Release() when the job is not this worker's, not running, or runs in another queue
+-- Cost     7 commands
+
+-- @include "lib/check.lua"
+-- @include "lib/give.lua"
+
+local item = {
+  jid = required('Job', 'jid', ARGV[2]),
+  queue = required('Release', 'queue', ARGV[3]),
+  delay = number('Release', 'delay', ARGV[5]),
+  data = ARGV[6],
+  since = ARGV[7] ~= '' and ARGV[7] or nil,
+  here = true,
+}
+json('Release', 'data', item.data)
+must_publish()
+local problem = release(required('Release', 'worker', ARGV[4]), item)
+if problem then
+  reject('Release', problem)
+end
+return item.jid

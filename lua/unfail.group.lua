@@ -1,0 +1,13 @@
+-- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, group, count
+-- Returns  how many were moved
+-- Errors   Unfail.group()
+-- Cost     2 commands, 4 a queue, 6 a job
+
+-- @include "lib/check.lua"
+-- @include "lib/unfail.lua"
+
+local group = named('Unfail.group', 'group', ARGV[2])
+return unfail_group(group, whole('Unfail.group', 'count', ARGV[3]))

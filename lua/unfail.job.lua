@@ -1,0 +1,25 @@
+-- unfail.job: moves one failed job into its own queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  the jid
+-- Errors   Unfail.job() when there is no such job, or it has not failed
+-- Cost     13 commands
+
+-- @include "lib/check.lua"
+-- @include "lib/unfail.lua"
+
+local jid = required('Job', 'jid', ARGV[2])
+local state = call('hget', job_key(jid), 'state')
+if not state then
+  reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
+elseif state ~= 'failed' then
+  reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
+end
+local job = read_failed(jid)
+if not job then
+  reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
+end
+unfail({job})
+leave_group(jid, list_of(job.failure))
+return jid
