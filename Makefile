@@ -43,7 +43,7 @@ model: ## run the model tester for MODEL_STEPS (200000) random steps
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
-	go test -race -p 1 -tags interop ./interop ./compat/workqueue
+	go test -race -p 1 -tags interop ./tests/interop ./compat/workqueue
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -52,7 +52,7 @@ wake-model: ## check the wake-up protocol with spin, after installing it
 
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
-	@internal/servers/matrix
+	@tests/servers/matrix.sh
 
 .PHONY: install
 install: ## install the programs that the tests need

@@ -21,7 +21,8 @@ import (
 type reply string
 
 func (r reply) Error() string { return string(r) }
-func (r reply) RedisError()   {}
+
+func (r reply) RedisError() {}
 
 const sha = "f_245d9a32ed7530278f0b5ec3ffb3667eec53d511"
 
@@ -154,35 +155,4 @@ func TestMiniredisDressesErrorsAsTheMappingExpects(t *testing.T) {
 	require.NoError(t, mini.Set("ql:j:j", "not a hash"))
 	_, err = client.Job(t.Context(), "j")
 	requireCode(t, qless.ErrServer, err)
-}
-
-func TestARealServerOutOfMemoryOrReadOnly(t *testing.T) {
-	e := newEnv(t)
-	jid := e.put("q")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	e.unchanged(func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil)
-		requireCode(t, qless.ErrServer, err)
-		require.ErrorContains(t, err, "OOM ")
-	})
-	require.Equal(t, jid, e.job(jid).JID, "it can be read")
-	require.NoError(t, e.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
-
-	require.NoError(t, e.rdb.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	e.unchanged(func() {
-		_, err := e.Queue("q").Put(t.Context(), "K", nil)
-		requireCode(t, qless.ErrUnavailable, err)
-		require.ErrorContains(t, err, "READONLY ")
-	})
-}
-
-func TestAKeyOfAnotherTypeIsTheServersError(t *testing.T) {
-	e := newEnv(t)
-	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:j", "not a hash", 0).Err())
-	e.unchanged(func() {
-		_, err := e.Job(t.Context(), "j")
-		require.Equal(t, "j", requireCode(t, qless.ErrServer, err).JID)
-		_, err = e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"))
-		requireCode(t, qless.ErrServer, err)
-	})
 }

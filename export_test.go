@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 
-	"github.com/qless/qless-go/internal/script"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -18,18 +17,6 @@ var (
 func (c *Client) Run(ctx context.Context, op, jid string, args ...any) (any, error) {
 	return c.run(ctx, op, jid, args...)
 }
-
-// Pipeline returns an empty pipeline of scripts.
-func (c *Client) Pipeline() *script.Pipeline { return c.runner.Pipeline() }
-
-// ScriptSHA returns the digest by which a server knows a command.
-func ScriptSHA(command string) string { return commands.Command(command).SHA() }
-
-// ScriptText returns the flattened script of a command.
-func ScriptText(command string) string { return commands.Command(command).Text() }
-
-// Repeatable reports whether a command is sent again when its connection broke.
-func Repeatable(command string) bool { return commands.Command(command).Repeatable() }
 
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }

@@ -14,20 +14,6 @@ func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
 	return checked.due(last, now)
 }
 
-// NeedsHandler reports whether a handler must be registered before the worker can be started.
-func (w *Worker) NeedsHandler() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.state == workerNew && w.mux.isEmpty()
-}
-
-// AtWork returns how many handlers have not returned.
-func (w *Worker) AtWork() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.working)
-}
-
 // ResolveQueues returns what patterns match among the known queues, of which some have jobs.
 func ResolveQueues(patterns, known []string, ready ...string) []string {
 	r := reservation{patterns: patterns}

@@ -6,17 +6,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // server is the one Redis that all peers are measured on.
 type server struct {
-	process *redistest.Server
+	process *testkit.Server
 	admin   *redis.Client // measures, and is not measured
 }
 
 func startServer(ctx context.Context, args ...string) (*server, error) {
-	process, err := redistest.Launch(args...)
+	process, err := testkit.Launch(args...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestRollCall(t *testing.T) {
@@ -257,7 +257,7 @@ func TestManyWaitWithoutThePool(t *testing.T) {
 
 func TestNoServer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	server.Kill()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	defer rdb.Close()
@@ -277,7 +277,7 @@ func TestNoServer(t *testing.T) {
 func TestQueueingIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	proxy := redistest.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
 	defer rdb.Close()
 	client := gearmonkey.NewClient(rdb)

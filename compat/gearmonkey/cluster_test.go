@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--cluster-enabled", "yes")
+	server := testkit.Start(t, "--cluster-enabled", "yes")
 	node := server.Client(t)
 	e := &env{t: t, server: server, rdb: node}
 	require.NoError(t, node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())

@@ -14,20 +14,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // servers that are gone are part of the tests
+	testkit.Silence() // servers that are gone are part of the tests
 	if serveAsChild() {
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // patience turns a hang into a failure.
 const patience = 30 * time.Second
@@ -41,13 +37,13 @@ var now = time.Unix(nowUnix, 0)
 type env struct {
 	*gearmonkey.Client
 	t      testing.TB
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 }
 
 func newEnv(t testing.TB) *env {
 	t.Helper()
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	rdb := server.Client(t)
 	return &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
 }

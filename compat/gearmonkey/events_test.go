@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestEventsComeInOrder(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEventsEndWithTheContext(t *testing.T) {
 func TestEventsTellOfAGap(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	proxy := redistest.NewProxy(t, e.server.Addr())
+	proxy := testkit.NewProxy(t, e.server.Addr())
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 	defer rdb.Close()
 	events, err := gearmonkey.NewClient(rdb).Events(t.Context(), "F")

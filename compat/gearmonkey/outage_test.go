@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // A server that goes away while a job is at work has its outcome when it is back, with the
 // script gone.
 func TestOutcomeIsToldWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	rdb := server.Client(t)
 	e := &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
 	e.run("F", "")
@@ -75,7 +75,7 @@ func TestLostAnswerIsReported(t *testing.T) {
 			}
 			e.run("F", "", option)
 			e.run("F", "", option)
-			proxy := redistest.NewProxy(t, e.server.Addr())
+			proxy := testkit.NewProxy(t, e.server.Addr())
 			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
 			defer rdb.Close()
 			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
@@ -98,7 +98,7 @@ func TestTellingIsSentAgain(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			e.run("F", "x")
-			proxy := redistest.NewProxy(t, e.server.Addr())
+			proxy := testkit.NewProxy(t, e.server.Addr())
 			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1}) // the worker does by itself
 			defer rdb.Close()
 			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}

@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -16,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go/compat/workqueue"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // servers that are gone are part of the tests
+	testkit.Silence() // servers that are gone are part of the tests
 	if os.Getenv("WORKQUEUE_PEER") != "" {
 		actAsPeer()
 		return
@@ -31,11 +30,7 @@ func TestMain(m *testing.M) {
 // actAsPeer is what the test program does as a process of an interop test.
 var actAsPeer func()
 
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
-
-var quiet = slog.New(slog.DiscardHandler)
+var quiet = testkit.Quiet()
 
 // patience turns a hang into a failure.
 const patience = 30 * time.Second
@@ -47,13 +42,13 @@ const lease = 100 * time.Second
 type env struct {
 	*workqueue.Queue
 	t      testing.TB
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 }
 
 func newEnv(t testing.TB, options ...workqueue.Option) *env {
 	t.Helper()
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	return &env{Queue: workqueue.New("P", options...), t: t, server: server, rdb: server.Client(t)}
 }
 

@@ -38,12 +38,12 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	output, err := exec.Command(filepath.Join(root, "interop/workqueue/install")).CombinedOutput()
-	require.NoError(t, err, "interop/workqueue/install could not get the other clients:\n%s", output)
+	output, err := exec.Command(filepath.Join(root, "tests/interop/workqueue/install")).CombinedOutput()
+	require.NoError(t, err, "tests/interop/workqueue/install could not get the other clients:\n%s", output)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	installed := filepath.Join(root, ".cache/interop-workqueue")
-	scripts := filepath.Join(root, "interop/workqueue")
+	scripts := filepath.Join(root, "tests/interop/workqueue")
 	ours = peer{name: "ours", command: []string{self}, env: []string{"WORKQUEUE_PEER=new"}, cleans: true}
 	oursOld = ours
 	oursOld.env = []string{"WORKQUEUE_PEER=old leases"}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/workqueue"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestKeysAndTypesFromAddToComplete(t *testing.T) {
@@ -288,7 +288,7 @@ func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 			require.False(t, e.complete("x")) // the server knows all scripts from now on
 			_, err := e.Release(t.Context(), e.rdb, &workqueue.Item{ID: "x"})
 			require.NoError(t, err)
-			proxy := redistest.NewProxy(t, e.server.Addr())
+			proxy := testkit.NewProxy(t, e.server.Addr())
 			client := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 			defer client.Close()
 			require.NoError(t, client.Ping(t.Context()).Err())
@@ -335,7 +335,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 
 // In a cluster a queue whose prefix has a part in braces is in one slot.
 func TestInACluster(t *testing.T) {
-	server := redistest.Start(t, "--cluster-enabled", "yes")
+	server := testkit.Start(t, "--cluster-enabled", "yes")
 	one := server.Client(t)
 	slots := []any{"CLUSTER", "ADDSLOTS"}
 	for slot := range 16384 {

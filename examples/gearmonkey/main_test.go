@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 const want = `"now!": success, "NOW!", 100 % done
@@ -26,7 +26,7 @@ func TestInMemory(t *testing.T) {
 }
 
 func TestOnAServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	t.Setenv("REDIS_URL", "redis://"+server.Addr())
 	for range 2 {
 		var out strings.Builder

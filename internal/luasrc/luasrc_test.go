@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/internal/luasrc"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // real are the sources of this module.
@@ -187,7 +187,7 @@ func TestTheDropInHasEveryCommand(t *testing.T) {
 }
 
 func TestServersLoadEveryScript(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := testkit.Start(t).Client(t)
 	commands, err := luasrc.Commands(real)
 	require.NoError(t, err)
 	require.Greater(t, len(commands), 30)

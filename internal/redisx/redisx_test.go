@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/qless/qless-go/internal/redistest"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // patience turns a hang into a failure.
@@ -165,7 +165,7 @@ func TestAnEscapedPatternMatchesOnlyItself(t *testing.T) {
 }
 
 func TestAnEscapedPatternOnAServer(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := testkit.Start(t).Client(t)
 	for _, key := range []string{"plain", "a*b", "axb", "a?b", "[ab]", "[^a]", "b", `\`, `a\*b`, "a^b"} {
 		require.NoError(t, rdb.Set(t.Context(), key, "", 0).Err())
 		keys, err := rdb.Keys(t.Context(), redisx.EscapeGlob(key)).Result()
@@ -175,9 +175,9 @@ func TestAnEscapedPatternOnAServer(t *testing.T) {
 }
 
 func TestCommandsAreSentOnceOrAgain(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	rdb := redis.NewClient(redistest.Options(proxy.Addr()))
+	server := testkit.Start(t)
+	proxy := testkit.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
 	for name, c := range map[string]struct {
 		cmd  func(key string) redis.Cmder

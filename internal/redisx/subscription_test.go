@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/internal/redistest"
 	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // subscribe subscribes to channels and passes on every notice.
@@ -39,7 +39,7 @@ func next(t *testing.T, s *redisx.Subscription[redisx.Notice]) redisx.Notice {
 }
 
 func TestMessagesComeInOrder(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := testkit.Start(t).Client(t)
 	s, err := subscribe(t.Context(), rdb, nil, "a", "b")
 	require.NoError(t, err)
 	defer s.Close()
@@ -52,7 +52,7 @@ func TestMessagesComeInOrder(t *testing.T) {
 }
 
 func TestChannelsAreAddedAndRemoved(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := testkit.Start(t).Client(t)
 	s, err := subscribe(t.Context(), rdb, nil, "a")
 	require.NoError(t, err)
 	defer s.Close()
@@ -69,9 +69,9 @@ func TestChannelsAreAddedAndRemoved(t *testing.T) {
 }
 
 func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	rdb := redis.NewClient(redistest.Options(proxy.Addr()))
+	server := testkit.Start(t)
+	proxy := testkit.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
 	defer rdb.Close()
 	var broken atomic.Int32
 	s, err := subscribe(t.Context(), rdb, func(error) { broken.Add(1) }, "a")
@@ -87,7 +87,7 @@ func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
 }
 
 func TestASubscriptionOutlivesItsServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	rdb := server.Client(t)
 	var broken atomic.Int32
 	s, err := subscribe(t.Context(), rdb, func(error) { broken.Add(1) }, "a")
@@ -102,7 +102,7 @@ func TestASubscriptionOutlivesItsServer(t *testing.T) {
 
 // The test's TestMain looks for goroutines that are left.
 func TestASubscriptionEnds(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := testkit.Start(t).Client(t)
 	for name, end := range map[string]func(*redisx.Subscription[redisx.Notice], context.CancelFunc){
 		"by Close":         func(s *redisx.Subscription[redisx.Notice], _ context.CancelFunc) { _ = s.Close() },
 		"by Cancel":        func(s *redisx.Subscription[redisx.Notice], _ context.CancelFunc) { s.Cancel() },
@@ -132,8 +132,8 @@ func TestASubscriptionEnds(t *testing.T) {
 }
 
 func TestSubscriptionsThatCanNotBegin(t *testing.T) {
-	server := redistest.Start(t)
-	options := redistest.Options(server.Addr())
+	server := testkit.Start(t)
+	options := testkit.Options(server.Addr())
 	options.MaxRetries, options.DialerRetries = -1, 1
 	rdb := redis.NewClient(options)
 	defer rdb.Close()

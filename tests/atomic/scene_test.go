@@ -2,19 +2,17 @@ package atomic
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/internal/luasrc"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
 // start is when the scene begins, in seconds.
@@ -22,14 +20,14 @@ const start = 1_700_000_000
 
 // A bench is a server with a scene on it that can be set up again at once.
 type bench struct {
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 	saved  []any // the keys of the scene, and what they hold
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	b := &bench{server: server, rdb: server.Client(t)}
 	for _, line := range scene {
 		_, err := b.run(t.Context(), line)
@@ -86,31 +84,11 @@ func (b *bench) run(ctx context.Context, line string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", line, err)
 	}
-	args := []any{strconv.Itoa(start + seconds)}
+	var args []any
 	for _, word := range words[2:] {
 		args = append(args, word)
 	}
-	reply, err := script(words[0]).Run(ctx, b.rdb, []string{"ql:"}, args...).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	return reply, err
-}
-
-// scripts has the script of each command that was run.
-var scripts sync.Map
-
-// script returns the script of a command.
-func script(command string) *redis.Script {
-	if known, ok := scripts.Load(command); ok {
-		return known.(*redis.Script)
-	}
-	text, err := luasrc.Flatten(os.DirFS("../../lua"), command)
-	if err != nil {
-		panic(err)
-	}
-	known, _ := scripts.LoadOrStore(command, redis.NewScript(text))
-	return known.(*redis.Script)
+	return scripts.Run(ctx, b.rdb, "ql:", time.Unix(start+int64(seconds), 0), words[0], args...)
 }
 
 const saveScript = `

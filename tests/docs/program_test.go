@@ -13,11 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
-
-// patience is how long a program may take to print or to stop: it turns a hang into a failure.
-const patience = time.Minute
 
 // build builds a program and returns its path.
 func build(t *testing.T, code string) string {
@@ -51,7 +48,7 @@ func TestTheFirstProgramPrintsWhatTheReadmeSaysAndEndsAtCtrlC(t *testing.T) {
 		}
 	}
 	require.Contains(t, code, url)
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	program := build(t, strings.ReplaceAll(code, url, "redis://"+server.Addr()))
 
 	command := exec.Command(program)
@@ -60,7 +57,7 @@ func TestTheFirstProgramPrintsWhatTheReadmeSaysAndEndsAtCtrlC(t *testing.T) {
 	stdout, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
-	hung := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	hung := time.AfterFunc(testkit.Patience, func() { _ = command.Process.Kill() })
 	defer hung.Stop()
 
 	lines := bufio.NewReader(stdout)

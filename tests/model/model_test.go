@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 var (
@@ -25,14 +25,10 @@ var (
 const runLength = 2000
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
-	debug.SetGCPercent(400) // a step reads much, and keeps little of it
+	testkit.Silence()
+	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 func TestStepsForward(t *testing.T) {
 	if *backFlag {

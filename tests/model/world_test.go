@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // noon is when the clock of a run begins.
@@ -37,7 +37,7 @@ type world struct {
 // newWorld starts a server for a test.
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, ctx: t.Context(), clients: map[string]*qless.Client{}}
-	w.rdb = redis.NewClient(patient(redistest.Options(redistest.Start(t).Addr())))
+	w.rdb = redis.NewClient(patient(testkit.Options(testkit.Start(t).Addr())))
 	t.Cleanup(func() { _ = w.rdb.Close() })
 	for _, name := range workerNames {
 		client, err := qless.New(w.rdb,

@@ -12,17 +12,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // connections that are cut are part of the tests
+	testkit.Silence() // connections that are cut are part of the tests
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 const (
 	// poll is how long a worker sleeps when nothing wakes it: far longer than patience.
@@ -36,13 +32,13 @@ const (
 type env struct {
 	*qless.Client
 	t      *testing.T
-	server *redistest.Server
+	server *testkit.Server
 	rdb    *redis.Client
 	ran    chan string
 }
 
 // newEnv makes an env on a server that all scenarios of a test share, in a namespace of its own.
-func newEnv(t *testing.T, server *redistest.Server, namespace string) *env {
+func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 	t.Helper()
 	e := &env{t: t, server: server, rdb: server.Client(t), ran: make(chan string, 100)}
 	e.Client = e.client(namespace)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // busyUntil returns what keeps a handler busy until the test ends.
@@ -28,7 +28,7 @@ func busyUntil(t *testing.T) func(ctx context.Context) {
 // A worker waits for what falls due in one queue, then for something sooner in another, and is
 // busy with that: what it waited for first is for the other worker.
 func TestABusyWorkerLeavesWhatItWaitedForToOthers(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	e.workerThat(one, busyUntil(t))
 	e.put("q1", "later", qless.Delay(4*time.Second))
@@ -51,7 +51,7 @@ func (e *env) claims(queue string) bool {
 // A worker without room passes on the jobs of each of its queues, not only those of the first
 // one alone, for which there may be nobody.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	e.workerThat(both, busyUntil(t))
 	e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
@@ -64,7 +64,7 @@ func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 // A worker is woken for several jobs at once, takes one, and has no room for the others: the one that
 // falls due later is for another worker to wait for.
 func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	one := qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
 	e.put("q", "so that the queue is known")
 	e.workerThat(one, func(context.Context) {})
@@ -84,7 +84,7 @@ func TestABusyWorkerLeavesWhatFallsDueToOthers(t *testing.T) {
 // Workers that were killed stay among the idle ones. A put passes over a bounded number of them, and
 // finds the one that is alive.
 func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	const killed = 100_000
 	for from := 0; from < killed; from += 10_000 {
 		pipe := e.rdb.Pipeline()
@@ -106,7 +106,7 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 
 // Those who have been idle for more than a day without a word are dropped.
 func TestOldIdleWorkersAreDropped(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
 	require.NoError(t, e.rdb.SAdd(ctx, "ql:x:idle", "old").Err())
 	old := redis.Z{Score: float64(time.Now().Unix() - 2*86400), Member: "old"}
@@ -123,7 +123,7 @@ func TestOldIdleWorkersAreDropped(t *testing.T) {
 // A worker that departs leaves no key of its own, even if one of its jobs was timed out: that stays
 // among the worker's for clients of other languages.
 func TestAWorkerThatDepartsLeavesNoKey(t *testing.T) {
-	e := newEnv(t, redistest.Start(t), "ql:")
+	e := newEnv(t, testkit.Start(t), "ql:")
 	w := e.workerThat(qless.WorkerConfig{Queues: []string{"q"}, ShutdownTimeout: time.Millisecond}, busyUntil(t))
 	e.put("q", "j")
 	e.runs("j")

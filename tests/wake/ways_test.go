@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/internal/redistest"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // A way is something that makes the job j of the queue q ready.
@@ -160,20 +160,20 @@ func (w way) wanted() string {
 }
 
 func TestWhateverMakesAJobReadyWakesAnIdleWorker(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	eachWay(t, server, func(*env) {})
 }
 
 // A subscription that is cut delays a job until it is restored, at most.
 func TestWakeUpsOutliveTheirConnections(t *testing.T) {
-	server := redistest.Start(t)
+	server := testkit.Start(t)
 	eachWay(t, server, func(e *env) {
 		require.NoError(t, e.rdb.ClientKillByFilter(e.t.Context(), "type", "pubsub").Err())
 	})
 }
 
 // eachWay tries every way with one and with two workers, and does something to them just before.
-func eachWay(t *testing.T, server *redistest.Server, before func(e *env)) {
+func eachWay(t *testing.T, server *testkit.Server, before func(e *env)) {
 	for workers := 1; workers <= 2; workers++ {
 		for i, w := range ways() {
 			t.Run(fmt.Sprintf("%s with %d workers", w.name, workers), func(t *testing.T) {

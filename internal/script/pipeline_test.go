@@ -1,0 +1,145 @@
+package script_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/script"
+)
+
+// lines are commands for a pipeline, with what each replies.
+var lines = []struct {
+	command string
+	args    []any
+	reply   any
+}{
+	{"put", []any{"w1", "q", "a", "K", "{}", "0"}, "a"},
+	{"put", []any{"w1", "q", "b", "K", "{}", "0"}, "b"},
+	{"length", []any{"q"}, int64(2)},
+	{"recur.get", []any{"unknown"}, nil},
+	{"put", []any{"w1", "q", "c", "K", "{}", "0"}, "c"},
+	{"length", []any{"q"}, int64(3)},
+	{"config.get", []any{"application"}, "qless"},
+}
+
+// The server knows all, some or none of the scripts.
+func TestAPipelineWhoseScriptsTheServerDoesNotKnow(t *testing.T) {
+	for _, known := range [][]string{
+		{"put", "length", "recur.get", "config.get"}, {"length", "recur.get", "config.get"}, {"put", "recur.get"},
+		{"put", "length", "recur.get"}, {"config.get"}, {},
+	} {
+		t.Run(fmt.Sprint(known), func(t *testing.T) {
+			e := newEnv(t, qless)
+			e.load(qless, known...)
+			pipeline := e.Pipeline()
+			for _, line := range lines {
+				pipeline.Add(line.command, line.args...)
+			}
+			commands := e.server.Commands(t, func() {
+				replies, errs := pipeline.Exec(t.Context())
+				for i, line := range lines {
+					require.NoError(t, errs[i])
+					if line.command != "length" || len(known) == 4 {
+						require.Equal(t, line.reply, replies[i], "the reply of call %d", i)
+					}
+				}
+			})
+			require.Equal(t, 3, count(commands, "rpush"), "each put ran once")
+			require.Equal(t, 1, count(commands, "hget"), "config.get ran once")
+			require.Equal(t, int64(3), e.run("length", "q"))
+		})
+	}
+}
+
+// count returns how often a list has an item.
+func count(list []string, item string) int {
+	n := 0
+	for _, other := range list {
+		if other == item {
+			n++
+		}
+	}
+	return n
+}
+
+func TestErrorsInAPipelineStayWithTheirCommands(t *testing.T) {
+	e := newEnv(t, qless)
+	pipeline := e.Pipeline()
+	pipeline.Add("length")
+	pipeline.Add("length", "q")
+	pipeline.Add("timeout", "unknown")
+	pipeline.Add("put", "w1", "q", "a", "K", "{}", "0")
+	replies, errs := pipeline.Exec(t.Context())
+	require.Error(t, errs[0])
+	require.NoError(t, errs[1])
+	require.Equal(t, int64(0), replies[1])
+	require.ErrorContains(t, errs[2], "Job unknown does not exist")
+	require.NoError(t, errs[3])
+	require.Equal(t, "a", replies[3])
+
+	replies, errs = e.Pipeline().Exec(t.Context())
+	require.Empty(t, replies)
+	require.Empty(t, errs)
+}
+
+// A connection that is refused leaves the commands of a pipeline without an answer: that is an
+// error of each.
+func TestAPipelineWhoseConnectionIsRefused(t *testing.T) {
+	e := newEnv(t, qless)
+	options := *e.rdb.Options()
+	options.Username, options.Password = "app", "wrong"
+	rdb := redis.NewClient(&options)
+	t.Cleanup(func() { _ = rdb.Close() })
+
+	p := script.NewRunner(qless, rdb, "ql:", nil).Pipeline()
+	p.Add("length", "q")
+	p.Add("length", "q")
+	replies, failures := p.Exec(t.Context())
+	require.Equal(t, []any{nil, nil}, replies)
+	for _, err := range failures {
+		require.ErrorContains(t, err, "WRONGPASS")
+	}
+}
+
+func TestAPipelineWithACommandThatIsNotRepeatableIsSentOnce(t *testing.T) {
+	e := newEnv(t, qless)
+	for _, jid := range []string{"a", "b", "c"} {
+		e.run("put", "w1", "q", jid, "K", "{}", "0")
+	}
+	e.load(qless, "length", "pop")
+	proxy, runner := e.proxied(qless)
+	pipeline := runner.Pipeline()
+	pipeline.Add("length", "q")
+	pipeline.Add("pop", "q", "w1", "1")
+	proxy.CutBeforeReply(qless.Command("pop").SHA())
+	_, errs := pipeline.Exec(t.Context())
+	for _, err := range errs {
+		require.Error(t, err)
+	}
+	require.Equal(t, 1, proxy.Seen(qless.Command("pop").SHA()))
+	require.Equal(t, int64(1), e.rdb.ZCard(t.Context(), "ql:q:q-locks").Val())
+}
+
+// A preloaded command runs before those that the server is given the scripts of, and only then.
+func TestAPreloadedScriptGoesBeforeThoseThatAreUnknown(t *testing.T) {
+	e := newEnv(t, small)
+	exec := func() {
+		p := e.Pipeline()
+		p.Preload("tell", "list", "preloaded")
+		p.Add("tell", "list", "told")
+		p.Add("echo")
+		_, errs := p.Exec(t.Context())
+		require.Equal(t, []error{nil, nil}, errs)
+	}
+	e.load(small, "tell")
+	exec()
+	require.Equal(t, []string{"told", "preloaded"}, e.list("ql:list"))
+	exec()
+	require.Equal(t, []string{"told", "preloaded", "told"}, e.list("ql:list"))
+	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	exec()
+	require.Equal(t, []string{"preloaded", "told"}, e.list("ql:list")[3:])
+}

@@ -1,0 +1,54 @@
+package testkit
+
+import (
+	"bytes"
+	"sync"
+)
+
+// serverLog keeps what a server prints over all its runs, and tells when it is ready.
+type serverLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	run   int           // where the text of this run begins
+	ready chan struct{} // closed when this run accepts connections; nil afterwards
+}
+
+// begin starts the log of another run. The channel is closed when that is ready.
+func (l *serverLog) begin() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run = l.text.Len()
+	l.ready = make(chan struct{})
+	return l.ready
+}
+
+// Write takes a piece of the output; a line may come in several.
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.text.Write(p)
+	if l.ready != nil && l.says("Ready to accept connections") {
+		close(l.ready)
+		l.ready = nil
+	}
+	return n, err
+}
+
+// portTaken reports whether this run complained that it can't listen.
+func (l *serverLog) portTaken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.says("Address already in use")
+}
+
+// says reports whether this run printed something.
+func (l *serverLog) says(text string) bool {
+	return bytes.Contains(l.text.Bytes()[l.run:], []byte(text))
+}
+
+// String returns all that was printed.
+func (l *serverLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

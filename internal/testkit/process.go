@@ -1,0 +1,90 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// errPortTaken says that the server could not listen on its port.
+var errPortTaken = errors.New("the port is taken")
+
+// process is one run of the server program.
+type process struct {
+	command   *exec.Cmd
+	done      chan struct{} // closed when it has ended
+	suspended bool
+}
+
+// startProcess starts the server program and waits until it says that it is ready.
+func startProcess(log *serverLog, binary string, args ...string) (*process, error) {
+	ready := log.begin()
+	command := exec.Command(binary, args...)
+	command.Stdout = log
+	command.Stderr = log
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{command: command, done: make(chan struct{})}
+	go func() {
+		_ = command.Wait()
+		close(p.done)
+	}()
+	select {
+	case <-ready:
+		return p, nil
+	case <-p.done:
+		if log.portTaken() {
+			return nil, errPortTaken
+		}
+		return nil, fmt.Errorf("%s ended instead of accepting connections:\n%s", binary, log)
+	case <-time.After(patience):
+		p.kill()
+		return nil, fmt.Errorf("%s did not accept connections within %s:\n%s", binary, patience, log)
+	}
+}
+
+// signal does nothing when the process has ended.
+func (p *process) signal(signal syscall.Signal) {
+	_ = p.command.Process.Signal(signal)
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// terminate asks the process to end, and reports whether it did.
+func (p *process) terminate() bool {
+	p.resume()
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// suspend returns when the process has stopped: the signal alone only asks for it.
+func (p *process) suspend() {
+	if p.suspended {
+		return
+	}
+	p.suspended = true
+	p.signal(syscall.SIGSTOP)
+	for {
+		_, err := syscall.Wait4(p.command.Process.Pid, nil, syscall.WUNTRACED, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+func (p *process) resume() {
+	p.suspended = false
+	p.signal(syscall.SIGCONT)
+}

@@ -1,0 +1,162 @@
+package testkit
+
+import (
+	"bytes"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Proxy stands between clients and a server, and cuts connections when a test wants it.
+//
+// It looks at requests in the chunks in which they arrive. A client that waits for each
+// reply sends a request, or a pipeline of them, in one chunk, unless it is large. Texts
+// are looked for regardless of case.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	links  map[*link]bool
+	seen   [][]byte
+	cuts   []cut
+}
+
+// cut is what to do, once, to the connection of a request that contains a text.
+type cut struct {
+	text    []byte
+	forward bool // let the server have the request, and keep its reply
+}
+
+// NewProxy starts a proxy before the server at an address. It ends with the test.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: listener, target: target, links: map[*link]bool{}}
+	p.running.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Addr returns the proxy's host:port.
+func (p *Proxy) Addr() string {
+	return p.listener.Addr().String()
+}
+
+// CutAfterRequest makes the proxy swallow the next request that contains a text, and
+// close its connection: the server never sees it.
+func (p *Proxy) CutAfterRequest(text string) {
+	p.arm(cut{text: lower(text)})
+}
+
+// CutBeforeReply makes the proxy pass on the next request that contains a text, wait for
+// the server's reply, keep that, and close the connection: the server has executed it.
+func (p *Proxy) CutBeforeReply(text string) {
+	p.arm(cut{text: lower(text), forward: true})
+}
+
+// CutAll closes every connection.
+func (p *Proxy) CutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
+}
+
+// Seen returns how many requests that contain a text have arrived.
+func (p *Proxy) Seen(text string) int {
+	wanted := lower(text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count := 0
+	for _, request := range p.seen {
+		if bytes.Contains(request, wanted) {
+			count++
+		}
+	}
+	return count
+}
+
+func lower(text string) []byte {
+	return bytes.ToLower([]byte(text))
+}
+
+func (p *Proxy) arm(c cut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cuts = append(p.cuts, c)
+}
+
+// arrived takes note of a request, and returns the cut that it sets off, if any.
+func (p *Proxy) arrived(request []byte) *cut {
+	request = bytes.ToLower(request) // a copy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = append(p.seen, request)
+	for i, c := range p.cuts {
+		if bytes.Contains(request, c.text) {
+			p.cuts = slices.Delete(p.cuts, i, i+1)
+			return &c
+		}
+	}
+	return nil
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+// serve carries one connection until either side ends it.
+func (p *Proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{client: client, server: server}
+	if !p.add(l) {
+		l.close()
+		return
+	}
+	p.running.Go(l.carryReplies)
+	l.carryRequests(p.arrived)
+	p.remove(l)
+}
+
+// add reports whether the proxy still takes connections.
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.links[l] = true
+	}
+	return !p.closed
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.CutAll()
+	p.running.Wait()
+}

@@ -1,0 +1,81 @@
+package testkit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// proxied returns a server, a proxy before it, and a client that goes through the proxy
+// and never tries again.
+func proxied(t *testing.T) (*Server, *Proxy, *redis.Client) {
+	s := Start(t)
+	p := NewProxy(t, s.Addr())
+	client := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	return s, p, client
+}
+
+func TestProxyPassesOn(t *testing.T) {
+	_, p, client := proxied(t)
+	large := strings.Repeat("x", 4*chunkSize)
+	require.NoError(t, client.Set(t.Context(), "key", large, 0).Err())
+	assert.Equal(t, large, client.Get(t.Context(), "key").Val())
+	assert.Equal(t, 1, p.Seen("GET\r\n$3\r\nkey"))
+	assert.Equal(t, 0, p.Seen("nothing of the kind"))
+}
+
+func TestProxySwallowsARequest(t *testing.T) {
+	s, p, client := proxied(t)
+	require.NoError(t, client.Incr(t.Context(), "counter").Err())
+	p.CutAfterRequest("INCR")
+	require.NoError(t, client.Ping(t.Context()).Err())
+	require.Error(t, client.Incr(t.Context(), "counter").Err())
+	assert.Equal(t, "1", s.Client(t).Get(t.Context(), "counter").Val())
+
+	require.NoError(t, client.Incr(t.Context(), "counter").Err())
+	assert.Equal(t, "2", s.Client(t).Get(t.Context(), "counter").Val())
+	assert.Equal(t, 3, p.Seen("incr"))
+}
+
+func TestProxyKeepsAReply(t *testing.T) {
+	s, p, client := proxied(t)
+	p.CutBeforeReply("INCR")
+	require.NoError(t, client.Ping(t.Context()).Err())
+	require.Error(t, client.Incr(t.Context(), "counter").Err())
+	assert.Equal(t, "1", s.Client(t).Get(t.Context(), "counter").Val())
+
+	require.NoError(t, client.Incr(t.Context(), "counter").Err())
+	assert.Equal(t, "2", s.Client(t).Get(t.Context(), "counter").Val())
+}
+
+func TestProxyCutsEveryConnection(t *testing.T) {
+	_, p, client := proxied(t)
+	idle := dial(t, p.Addr())
+	defer idle.Close()
+	idle.request(t, "PING")
+	events := client.Subscribe(t.Context(), "channel")
+	defer events.Close()
+	_, err := events.Receive(t.Context())
+	require.NoError(t, err)
+
+	p.CutAll()
+	_, err = idle.Read(make([]byte, 1))
+	require.Error(t, err)
+	_, err = events.Receive(t.Context())
+	require.Error(t, err)
+	idle = dial(t, p.Addr())
+	defer idle.Close()
+	idle.request(t, "PING")
+}
+
+func TestProxyOfADeadServer(t *testing.T) {
+	s, _, client := proxied(t)
+	s.Kill()
+	require.Error(t, client.Ping(t.Context()).Err())
+	s.Restart()
+	require.NoError(t, client.Ping(t.Context()).Err())
+}

@@ -1,0 +1,91 @@
+// Package tour goes through the commands of the API, for tests of servers and users that might
+// refuse one: a namespace on a cluster, a user with few permissions.
+package tour
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// A Guide notes which scripts the clients run that have it as a hook.
+type Guide struct {
+	names map[string]string // by digest and by text
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// NewGuide returns a guide who has seen nothing.
+func NewGuide(t testing.TB) *Guide {
+	t.Helper()
+	g := &Guide{names: map[string]string{}, seen: map[string]bool{}}
+	for _, name := range scripts.Names() {
+		g.names[scripts.SHA(name)] = name
+		g.names[scripts.Text(name)] = name
+	}
+	return g
+}
+
+// Missing returns the scripts that nobody ran.
+func (g *Guide) Missing(t testing.TB) []string {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(scripts.Names(), func(name string) bool { return g.seen[name] })
+}
+
+// DialHook leaves dialing as it is.
+func (g *Guide) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook notes a script that is run by itself.
+func (g *Guide) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		g.note(cmd)
+		return err
+	}
+}
+
+// ProcessPipelineHook notes scripts that are run in a pipeline.
+func (g *Guide) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			g.note(cmd)
+		}
+		return err
+	}
+}
+
+func (g *Guide) note(cmd redis.Cmder) {
+	args := cmd.Args()
+	if len(args) < 2 || cmd.Err() != nil && cmd.Err() != redis.Nil {
+		return
+	}
+	text, _ := args[1].(string)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if name, ok := g.names[text]; ok {
+		g.seen[name] = true
+	}
+}
+
+// soon returns the next event.
+func soon(ctx context.Context, t testing.TB, events *qless.Events) qless.Event {
+	t.Helper()
+	select {
+	case event := <-events.C():
+		return event
+	case <-ctx.Done():
+		require.FailNow(t, "no event came")
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,46 @@
+package qless_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Silence()
+	goleak.VerifyTestMain(m)
+}
+
+// noon is when the clocks of the tests begin.
+var noon = testkit.Noon
+
+// offline returns a client for what needs no server.
+func offline(t testing.TB) *qless.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	return client
+}
+
+// requireCode requires an error of a kind, as both ways of telling see it.
+func requireCode(t testing.TB, sentinel *qless.Error, err error) *qless.Error {
+	t.Helper()
+	require.ErrorIs(t, err, sentinel)
+	var own *qless.Error
+	require.ErrorAs(t, err, &own)
+	require.Equal(t, sentinel.Code, own.Code)
+	require.NotEmpty(t, own.Op)
+	require.NotEmpty(t, own.Message)
+	return own
+}
+
+// raw returns data that is JSON as it is written.
+func raw(text string) json.RawMessage { return json.RawMessage(text) }

@@ -1,0 +1,292 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// badNames can be no name of anything.
+var badNames = []string{"", "\xff", "a\xc3(", "\xed\xa0\x80"}
+
+// A usage is a call by the name of what it is given.
+type usage func(ctx context.Context, name string) error
+
+// usages lists every call that is given a name, with a job of each kind at hand.
+func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]usage {
+	q := e.Queue("q")
+	return map[string]usage{
+		"Cancel":       func(ctx context.Context, s string) error { return e.Cancel(ctx, "waiting", s) },
+		"Config.Get":   func(ctx context.Context, s string) error { _, err := e.Config().Get(ctx, s); return err },
+		"Config.Set":   func(ctx context.Context, s string) error { return e.Config().Set(ctx, s, "1") },
+		"Config.Unset": func(ctx context.Context, s string) error { return e.Config().Unset(ctx, s) },
+		"Deregister":   func(ctx context.Context, s string) error { return e.Deregister(ctx, "w1", s) },
+		"Failed":       func(ctx context.Context, s string) error { _, err := e.FailedIn(ctx, s, qless.Page{}); return err },
+		"Job":          func(ctx context.Context, s string) error { _, err := e.Job(ctx, s); return err },
+		"Jobs":         func(ctx context.Context, s string) error { _, err := e.Jobs(ctx, "waiting", s); return err },
+		"RecurringJob": func(ctx context.Context, s string) error { _, err := e.RecurringJob(ctx, s); return err },
+		"Tagged":       func(ctx context.Context, s string) error { _, err := e.Tagged(ctx, s, qless.Page{}); return err },
+		"Timeout":      func(ctx context.Context, s string) error { return e.Timeout(ctx, "running", s) },
+		"Worker":       func(ctx context.Context, s string) error { _, err := e.Worker(ctx, s); return err },
+		"Job.Depend":   func(ctx context.Context, s string) error { return job.Depend(ctx, "waiting", s) },
+		"Job.Fail":     func(ctx context.Context, s string) error { return job.Fail(ctx, s, "m") },
+		"Job.Log":      func(ctx context.Context, s string) error { return job.Log(ctx, s, nil) },
+		"Job.Move":     func(ctx context.Context, s string) error { return job.Move(ctx, s) },
+		"Job.Tag":      func(ctx context.Context, s string) error { return job.Tag(ctx, "a", s) },
+		"Job.Undepend": func(ctx context.Context, s string) error { return job.Undepend(ctx, "waiting", s) },
+		"Job.Untag":    func(ctx context.Context, s string) error { return job.Untag(ctx, "a", s) },
+		"Put klass":    func(ctx context.Context, s string) error { _, err := q.Put(ctx, s, nil); return err },
+		"Put tag": func(ctx context.Context, s string) error {
+			_, err := q.Put(ctx, "K", nil, qless.Tags("a", s))
+			return err
+		},
+		"Put depends": func(ctx context.Context, s string) error {
+			_, err := q.Put(ctx, "K", nil, qless.DependsOn(s))
+			return err
+		},
+		"Recur klass": func(ctx context.Context, s string) error { _, err := q.Recur(ctx, s, nil, time.Hour); return err },
+		"Recur jid": func(ctx context.Context, s string) error {
+			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.JID(s))
+			return err
+		},
+		"Recur tag": func(ctx context.Context, s string) error {
+			_, err := q.Recur(ctx, "K", nil, time.Hour, qless.Tags(s))
+			return err
+		},
+		"Recurring.Tag":  func(ctx context.Context, s string) error { return recurring.Tag(ctx, s) },
+		"Untag":          func(ctx context.Context, s string) error { return recurring.Untag(ctx, s) },
+		"Recurring.Move": func(ctx context.Context, s string) error { return recurring.Move(ctx, s) },
+		"SetKlass":       func(ctx context.Context, s string) error { return recurring.SetKlass(ctx, s) },
+		"Unfail group":   func(ctx context.Context, s string) error { _, err := q.Unfail(ctx, s, 1); return err },
+		"Queue.Put":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Put(ctx, "K", nil); return err },
+		"Queue.Pop":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Pop(ctx, 1); return err },
+		"Queue.Peek":     func(ctx context.Context, s string) error { _, err := e.Queue(s).Peek(ctx, 1); return err },
+		"Queue.Counts":   func(ctx context.Context, s string) error { _, err := e.Queue(s).Counts(ctx); return err },
+		"Queue.Len":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Len(ctx); return err },
+		"Queue.Jobs": func(ctx context.Context, s string) error {
+			_, err := e.Queue(s).Jobs(ctx, qless.StateWaiting, qless.Page{})
+			return err
+		},
+		"Queue.Pause":   func(ctx context.Context, s string) error { return e.Queue(s).Pause(ctx) },
+		"Queue.Unpause": func(ctx context.Context, s string) error { return e.Queue(s).Unpause(ctx) },
+		"Queue.Forget":  func(ctx context.Context, s string) error { return e.Queue(s).Forget(ctx) },
+		"Queue.Unfail":  func(ctx context.Context, s string) error { _, err := e.Queue(s).Unfail(ctx, "g", 1); return err },
+		"Queue.Recur": func(ctx context.Context, s string) error {
+			_, err := e.Queue(s).Recur(ctx, "K", nil, time.Hour)
+			return err
+		},
+		"Recurring list": func(ctx context.Context, s string) error {
+			_, err := e.Queue(s).Recurring(ctx, qless.Page{})
+			return err
+		},
+		"Queue.Stats": func(ctx context.Context, s string) error { _, err := e.Queue(s).Stats(ctx, noon); return err },
+	}
+}
+
+func TestBadNamesAreRefusedEverywhere(t *testing.T) {
+	e := stage(t)
+	for what, use := range usages(e, e.job("running"), e.recurring("r")) {
+		for _, name := range badNames {
+			e.unchanged(func() {
+				requireCode(t, qless.ErrInvalid, use(t.Context(), name))
+			})
+		}
+		_ = what
+	}
+}
+
+func TestBadJIDsAreRefusedByPut(t *testing.T) {
+	e := stage(t)
+	e.unchanged(func() {
+		for _, jid := range badNames[1:] {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+	jid := e.put("q", qless.JID(""))
+	require.Len(t, jid, 32, "no jid is a new one")
+}
+
+func TestNoNamesAtAllAreRefused(t *testing.T) {
+	e := stage(t)
+	job, recurring := e.job("running"), e.recurring("r")
+	e.unchanged(func() {
+		for _, err := range []error{
+			e.Cancel(t.Context()), e.Timeout(t.Context()), e.Deregister(t.Context()), job.Tag(t.Context()),
+			job.Untag(t.Context()), job.Depend(t.Context()), job.Undepend(t.Context()),
+			recurring.Tag(t.Context()), recurring.Untag(t.Context()),
+		} {
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+}
+
+func TestBadNumbersAreRefused(t *testing.T) {
+	e := stage(t)
+	ctx := t.Context()
+	q, job, recurring := e.Queue("q"), e.job("running"), e.recurring("r")
+	before := *recurring
+	put := func(option qless.PutOption) error { _, err := q.Put(ctx, "K", nil, option); return err }
+	recur := func(every time.Duration, options ...qless.RecurOption) error {
+		_, err := q.Recur(ctx, "K", nil, every, options...)
+		return err
+	}
+	page := func(p qless.Page) error {
+		_, one := q.Jobs(ctx, qless.StateWaiting, p)
+		_, two := e.Completed(ctx, p)
+		_, three := e.FailedIn(ctx, "g", p)
+		_, four := e.Tagged(ctx, "a", p)
+		_, five := e.Tags(ctx, p)
+		_, six := q.Recurring(ctx, p)
+		for _, err := range []error{two, three, four, five, six} {
+			require.Equal(t, one == nil, err == nil)
+		}
+		return one
+	}
+	count := func(n int) error {
+		_, one := q.Pop(ctx, n)
+		_, two := q.Peek(ctx, n)
+		_, three := q.Unfail(ctx, "g", n)
+		requireCode(t, qless.ErrInvalid, two)
+		requireCode(t, qless.ErrInvalid, three)
+		return one
+	}
+	e.unchanged(func() {
+		for what, err := range map[string]error{
+			"put delay":        put(qless.Delay(-1)),
+			"put retries":      put(qless.Retries(-1)),
+			"put too many":     put(qless.Retries(math.MaxInt)),
+			"put priority":     put(qless.Priority(math.MaxInt)),
+			"put low priority": put(qless.Priority(math.MinInt)),
+			"move delay":       job.Move(ctx, "q", qless.Delay(-time.Second)),
+			"complete delay":   job.Next(ctx, "q", qless.Delay(-1)),
+			"retry delay":      errOf(job.Retry(ctx, qless.Delay(-1))),
+			"set priority":     job.SetPriority(ctx, math.MaxInt),
+			"interval 0":       recur(0),
+			"interval -1":      recur(-1),
+			"offset":           recur(time.Hour, qless.Offset(-1)),
+			"backlog":          recur(time.Hour, qless.Backlog(-1)),
+			"recur retries":    recur(time.Hour, qless.Retries(-1)),
+			"recur many":       recur(time.Hour, qless.Backlog(math.MaxInt)),
+			"set interval 0":   recurring.SetInterval(ctx, 0),
+			"set interval -1":  recurring.SetInterval(ctx, -time.Hour),
+			"set retries":      recurring.SetRetries(ctx, -1),
+			"set many retries": recurring.SetRetries(ctx, math.MaxInt),
+			"set backlog":      recurring.SetBacklog(ctx, -1),
+			"set high":         recurring.SetPriority(ctx, math.MaxInt),
+			"page offset":      page(qless.Page{Offset: -1}),
+			"page count":       page(qless.Page{Count: -1}),
+			"page far":         page(qless.Page{Offset: math.MaxInt}),
+			"count 0":          count(0),
+			"count -1":         count(-1),
+			"count many":       count(math.MaxInt),
+		} {
+			require.ErrorIs(t, err, qless.ErrInvalid, what)
+		}
+	})
+	require.Equal(t, before, *recurring)
+}
+
+func TestDataThatIsNoJSONIsRefused(t *testing.T) {
+	e := stage(t)
+	job, recurring := e.job("running"), e.recurring("r")
+	circle := map[string]any{}
+	circle["self"] = circle
+	e.unchanged(func() {
+		for _, data := range []any{
+			make(chan int), func() {}, math.NaN(), math.Inf(1), complex(1, 1), circle, map[bool]int{true: 1},
+			raw(""), raw("{"), raw("nan"), raw("{} {}"), raw("[1,]"), raw("'x'"), raw("0x10"), raw("\"\xff\""), raw("1."),
+		} {
+			_, err := e.Queue("q").Put(t.Context(), "K", data)
+			requireCode(t, qless.ErrInvalid, err)
+			_, err = e.Queue("q").Recur(t.Context(), "K", data, time.Hour)
+			requireCode(t, qless.ErrInvalid, err)
+			requireCode(t, qless.ErrInvalid, recurring.SetData(t.Context(), data))
+			requireCode(t, qless.ErrInvalid, job.SetData(data))
+			requireCode(t, qless.ErrInvalid, job.Log(t.Context(), "m", data))
+		}
+		for _, data := range []string{"", "{", "nan", "\"\xff\""} {
+			job.Data = raw(data)
+			for _, err := range []error{
+				job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), job.Move(t.Context(), "q"),
+			} {
+				require.Equal(t, "running", requireCode(t, qless.ErrInvalid, err).JID)
+			}
+		}
+	})
+}
+
+// TestDataThatTheScriptsCanNotReadIsRefused has JSON for Go that the server's decoder refuses.
+func TestDataThatTheScriptsCanNotReadIsRefused(t *testing.T) {
+	e := newEnv(t)
+	deep := func(n int) []byte {
+		text := make([]byte, 0, 2*n)
+		for range n {
+			text = append(text, '[')
+		}
+		for range n {
+			text = append(text, ']')
+		}
+		return text
+	}
+	for _, data := range []string{
+		string(deep(1000)), `"\ud83d\ude00"`, `"\uD83D\uDE00\u00e9\\ud800"`, `["[", "\"[", "\\", "\ud7ff\ue000"]`,
+	} {
+		_, err := e.Queue("q").Put(t.Context(), "K", raw(data))
+		require.NoError(t, err, data)
+		job := e.pop("q")
+		require.Equal(t, data, string(job.Data))
+		require.NoError(t, errOf(job.Heartbeat(t.Context())), data)
+		require.NoError(t, job.Fail(t.Context(), "g", "m"), data)
+	}
+	e.unchanged(func() {
+		for _, data := range []string{
+			string(deep(1001)), string(deep(9000)), string(deep(11000)),
+			`"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\ud800\u0061"`, `"\ud800x"`, `"\ud800xudc00"`, `{"\uD83D":1}`, `["\\\ud800"]`,
+		} {
+			_, err := e.Queue("q").Put(t.Context(), "K", raw(data))
+			requireCode(t, qless.ErrInvalid, err)
+			_, err = e.Run(t.Context(), "put", "", "w1", "q", "j", "K", data, "0")
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+}
+
+func TestAJobCanNotDependOnItself(t *testing.T) {
+	e := stage(t)
+	child := e.job("child")
+	e.unchanged(func() {
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.DependsOn("parent", "j"))
+		require.Equal(t, "j", requireCode(t, qless.ErrInvalid, err).JID)
+		requireCode(t, qless.ErrInvalid, child.Depend(t.Context(), "child"))
+		requireCode(t, qless.ErrInvalid, child.Undepend(t.Context(), "child"))
+		requireCode(t, qless.ErrInvalid, child.Move(t.Context(), "q", qless.DependsOn("child")))
+		running := e.job("running")
+		err = running.Next(t.Context(), "q", qless.DependsOn("running"))
+		requireCode(t, qless.ErrInvalid, err)
+	})
+}
+
+func TestUnknownJIDs(t *testing.T) {
+	e := stage(t)
+	job := e.job("running")
+	require.NoError(t, e.Cancel(t.Context(), "running"))
+	e.unchanged(func() {
+		for i, err := range []error{
+			job.Complete(t.Context()), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())), errOf(job.Heartbeat(t.Context())),
+			job.Timeout(t.Context()), job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
+			job.Depend(t.Context(), "parent"), job.Undepend(t.Context(), "parent"), job.UndependAll(t.Context()),
+			job.SetPriority(t.Context(), 1), job.Track(t.Context()), job.Untrack(t.Context()),
+			job.Log(t.Context(), "m", nil), job.Refresh(t.Context()),
+		} {
+			require.Equal(t, "running", requireCode(t, qless.ErrNotFound, err).JID, fmt.Sprint(i))
+		}
+		require.NoError(t, job.Cancel(t.Context()), "it is gone, as asked for")
+	})
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestARecurringJobThatIsMadeAgainLeavesItsEarlierJobsAlone(t *testing.T) {
+	e := newEnv(t)
+	r := e.recur(time.Hour)
+	running := e.pop("q")
+	require.Equal(t, "r-1", running.JID)
+	require.NoError(t, r.Cancel(t.Context()))
+	e.recur(time.Hour)
+
+	other, err := e.as("w2").Queue("q").Pop(t.Context(), 5)
+	require.NoError(t, err)
+	require.Equal(t, []string{"r-2"}, jids(other), "r-1 runs already")
+	require.NoError(t, running.Complete(t.Context()))
+}
+
+func TestANumberThatAJobHasIsSkipped(t *testing.T) {
+	e := newEnv(t)
+	e.put("p", qless.JID("r-1"), qless.Tags("mine"))
+	e.put("p", qless.JID("r-3"))
+	e.recur(time.Minute)
+	e.clock.Advance(2 * time.Minute)
+	require.Equal(t, []string{"r-2", "r-4", "r-5"}, jids(e.pops("q", 5)))
+	require.Equal(t, []string{"mine"}, e.job("r-1").Tags)
+	require.Equal(t, "p", e.job("r-3").Queue)
+	job, err := e.RecurringJob(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, 5, job.Count)
+}
+
+func TestManyNumbersThatAreTakenAreSkippedInLongerSteps(t *testing.T) {
+	e := newEnv(t)
+	var jobs []qless.JobSpec
+	for i := range 1000 {
+		jid := fmt.Sprintf("r-%d", i+1)
+		jobs = append(jobs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}})
+	}
+	_, err := e.Queue("p").PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	e.recur(time.Hour)
+	commands := e.server.Commands(t, func() { require.Len(t, e.pops("q", 5), 1) })
+	require.Less(t, len(commands), 1000, "not every number is looked at")
+}
+
+func TestACleanupDeletesCompleteJobsOnly(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigJobsHistoryCount, 0)
+	e.put("q", qless.JID("waiting"))
+	require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:completed", zmember(1, "waiting")).Err())
+	e.put("q", qless.JID("done"), qless.Priority(1))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	require.Equal(t, qless.StateWaiting, e.job("waiting").State)
+	completed, err := e.Completed(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Empty(t, completed)
+}
+
+func TestRecurringJobsOfAnyIntervalAreDueExactly(t *testing.T) {
+	for _, every := range []time.Duration{
+		100 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, time.Second,
+	} {
+		t.Run(every.String(), func(t *testing.T) {
+			e := newEnv(t)
+			e.recur(every)
+			count := len(e.pops("q", 10))
+			for range 240 { // a minute, in steps that no interval is a multiple of
+				e.clock.Advance(250 * time.Millisecond)
+				count += len(e.pops("q", 1000))
+			}
+			require.InDelta(t, float64(time.Minute/every)+1, count, 1)
+		})
+	}
+}
+
+func TestTheJobsOfAFractionalIntervalAreThatFarApart(t *testing.T) {
+	e := newEnv(t)
+	e.recur(1500 * time.Millisecond)
+	e.clock.Advance(6 * time.Second)
+	require.Len(t, e.pops("q", 10), 5)
+	due, err := e.rdb.ZScore(t.Context(), "ql:q:q-recur", "r").Result()
+	require.NoError(t, err)
+	require.InDelta(t, float64(noon.Unix())+7.5, due, 0.01)
+}
+
+func TestARecurringJobThatIsMovedToItsOwnQueueMakesItKnown(t *testing.T) {
+	e := newEnv(t)
+	r := e.recur(time.Hour)
+	require.NoError(t, e.Queue("q").Forget(t.Context()))
+	require.NoError(t, r.Move(t.Context(), "q"))
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Len(t, queues, 1)
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestNamespacesDoNotSeeOneAnother(t *testing.T) {
+	e := newEnv(t)
+	one := e.client(e.rdb, qless.WithNamespace("{one}:ql:"))
+	two := e.client(e.rdb, qless.WithNamespace("{two}:ql:"))
+	require.Equal(t, "{one}:ql:", one.Namespace())
+	require.Equal(t, "ql:", e.Namespace())
+
+	_, err := one.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.Tags("a"))
+	require.NoError(t, err)
+	require.NoError(t, one.Config().Set(t.Context(), qless.ConfigHeartbeat, 5))
+	events, err := two.Events(t.Context())
+	require.NoError(t, err)
+	defer events.Close()
+	jobs, err := one.Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, jobs[0].Fail(t.Context(), "g", "m"))
+
+	for key := range e.dump() {
+		require.Regexp(t, `^\{one\}:ql:`, key)
+	}
+	for _, other := range []*qless.Client{two, e.Client} {
+		queues, err := other.Queues(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, queues)
+		_, err = other.Job(t.Context(), "j")
+		requireCode(t, qless.ErrNotFound, err)
+		workers, err := other.Workers(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, workers)
+		groups, err := other.Failed(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, groups)
+		heartbeat, err := other.Config().Get(t.Context(), qless.ConfigHeartbeat)
+		require.NoError(t, err)
+		require.Equal(t, "60", heartbeat)
+	}
+	_, err = two.Queue("q").Put(t.Context(), "K", nil, qless.JID("own"))
+	require.NoError(t, err)
+	require.Equal(t, "own", (<-events.C()).JID, "the first event is its own")
+}
+
+func TestAClusterNeedsAHashTag(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer cluster.Close()
+	for _, prefix := range []string{"ql:", "{}ql:", "}{", "{ql:", "ql:}"} {
+		_, err := qless.New(cluster, qless.WithNamespace(prefix))
+		requireCode(t, qless.ErrInvalid, err)
+	}
+	for _, prefix := range []string{"{tenant}:ql:", "x{t}", "{a}{}"} {
+		_, err := qless.New(cluster, qless.WithNamespace(prefix))
+		require.NoError(t, err)
+	}
+}
+
+func TestNewRefusesARing(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "two": "127.0.0.1:2"}})
+	defer ring.Close()
+	for _, options := range [][]qless.Option{nil, {qless.WithNamespace("{tenant}:ql:")}} {
+		_, err := qless.New(ring, options...)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "Shard")
+	}
+}
+
+func TestNewRefusesWhatCanNotBeUsed(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	_, err := qless.New(nil)
+	requireCode(t, qless.ErrInvalid, err)
+	for _, option := range []qless.Option{
+		qless.WithNamespace(""), qless.WithNamespace("\xff"), qless.WithWorkerName(""), qless.WithWorkerName("\xff"),
+	} {
+		_, err := qless.New(rdb, option)
+		requireCode(t, qless.ErrInvalid, err)
+	}
+	client, err := qless.New(rdb, qless.WithLogger(nil), qless.WithClock(nil))
+	require.NoError(t, err)
+	require.NotNil(t, client)
+}
+
+func TestWorkerNamesAreUnique(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	one, err := qless.New(rdb)
+	require.NoError(t, err)
+	two, err := qless.New(rdb)
+	require.NoError(t, err)
+	require.NotEqual(t, one.WorkerName(), two.WorkerName())
+	require.Regexp(t, `^.+-\d+-[0-9a-f]{8}$`, one.WorkerName())
+	named, err := qless.New(rdb, qless.WithWorkerName("me"))
+	require.NoError(t, err)
+	require.Equal(t, "me", named.WorkerName())
+}
+
+func TestDialOwnsItsConnections(t *testing.T) {
+	e := newEnv(t)
+	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"/0", qless.WithWorkerName("dialed"))
+	require.NoError(t, err)
+	require.Equal(t, "dialed", client.WorkerName())
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.ErrorIs(t, err, redis.ErrClosed)
+
+	require.NoError(t, e.Close())
+	require.NoError(t, e.rdb.Ping(t.Context()).Err(), "a client made by New leaves them open")
+}
+
+func TestDialErrors(t *testing.T) {
+	e := newEnv(t)
+	_, err := qless.Dial(t.Context(), "not a url")
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr(), qless.WithNamespace(""))
+	requireCode(t, qless.ErrInvalid, err)
+	e.server.Kill()
+	_, err = qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?max_retries=-1")
+	requireCode(t, qless.ErrUnavailable, err)
+	var refused *net.OpError
+	require.ErrorAs(t, err, &refused)
+}

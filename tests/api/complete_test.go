@@ -1,0 +1,246 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestCompleteEndsAJob(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Retries(2))
+	job := e.pop("q")
+	require.NoError(t, job.SetData(raw(`{"done": true}`)))
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, qless.StateComplete, job.State)
+	require.Empty(t, job.Queue)
+	require.Empty(t, job.Worker)
+	require.True(t, job.Expires.IsZero())
+
+	read := e.job(jid)
+	require.Equal(t, qless.StateComplete, read.State)
+	require.Empty(t, read.Queue)
+	require.Empty(t, read.Worker)
+	require.True(t, read.Expires.IsZero())
+	require.Equal(t, 2, read.Remaining)
+	require.Equal(t, `{"done": true}`, string(read.Data))
+	require.Equal(t, []string{"put", "popped", "done"}, whats(read.History))
+	require.Zero(t, e.counts("q").Running)
+	worker, err := e.Worker(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{}, worker)
+}
+
+func TestACompletedJobCanNotBeEndedAgain(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	job := e.pop("q")
+	require.NoError(t, job.Complete(t.Context()))
+	e.unchanged(func() {
+		requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
+		requireCode(t, qless.ErrNotRunning, job.Next(t.Context(), "q"))
+		requireCode(t, qless.ErrNotRunning, job.Fail(t.Context(), "g", "m"))
+		requireCode(t, qless.ErrNotRunning, errOf(job.Retry(t.Context())))
+		requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
+		requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
+	})
+}
+
+func TestCompleteSendsAJobOn(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Retries(2), qless.Priority(3))
+	require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+	job := e.pop("q")
+	require.Equal(t, 1, job.Remaining)
+	require.NoError(t, job.Next(t.Context(), "next"))
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.Equal(t, "next", job.Queue)
+	require.Equal(t, 2, job.Remaining, "retries are per queue")
+
+	next := e.pop("next")
+	require.Equal(t, jid, next.JID)
+	require.Equal(t, 2, next.Remaining)
+	require.Equal(t, 3, next.Priority)
+	require.Equal(t, []string{"put", "popped", "popped", "done", "put", "popped"}, whats(next.History))
+	require.Equal(t, "next", next.History[4].Queue)
+}
+
+func TestCompleteSendsAJobOnAfterADelay(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	job := e.pop("q")
+	require.NoError(t, job.Next(t.Context(), "q", qless.Delay(time.Minute)))
+	require.Equal(t, qless.StateScheduled, job.State)
+	require.Equal(t, qless.StateScheduled, e.job(jid).State)
+	require.Empty(t, e.pops("q", 1))
+	e.clock.Advance(time.Minute)
+	require.Equal(t, jid, e.pop("q").JID)
+}
+
+func TestCompleteSendsAJobOnWhenOthersAreComplete(t *testing.T) {
+	e := newEnv(t)
+	e.put("others", qless.JID("a"))
+	jid := e.put("q")
+	job := e.pop("q")
+	require.NoError(t, job.Next(t.Context(), "next", qless.DependsOn("a", "unknown")))
+	require.Equal(t, qless.StateDepends, job.State)
+	require.Equal(t, []string{"a"}, e.job(jid).Dependencies)
+	require.Empty(t, e.pops("next", 1))
+
+	require.NoError(t, e.pop("others").Complete(t.Context()))
+	require.Equal(t, jid, e.pop("next").JID)
+}
+
+// As with the clients of other languages: a delay of a job that goes on does not count when it has
+// dependencies, and all of them are complete.
+func TestADelayAndDependenciesThatAreComplete(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("done"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	both := []qless.NextOption{qless.Delay(time.Hour), qless.DependsOn("done")}
+
+	e.put("q", qless.JID("completed"))
+	require.NoError(t, e.pop("q").Next(t.Context(), "next", both...))
+	require.Equal(t, qless.StateWaiting, e.job("completed").State)
+	e.put("q", qless.JID("put"), qless.Delay(time.Hour), qless.DependsOn("done"))
+	require.Equal(t, qless.StateScheduled, e.job("put").State)
+}
+
+func TestCompletedJobsAreListedTheLatestFirst(t *testing.T) {
+	e := newEnv(t)
+	for i := range 30 {
+		e.put("q", qless.JID(fmt.Sprint(i)))
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+	}
+	page, err := e.Completed(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Len(t, page, 25, "the default")
+	require.Equal(t, "29", page[0])
+	page, err = e.Completed(t.Context(), qless.Page{Offset: 28, Count: 5})
+	require.NoError(t, err)
+	require.Equal(t, []string{"1", "0"}, page)
+}
+
+func TestCompletedJobsAreKeptForATime(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigJobsHistory, time.Hour)
+	e.put("q", qless.JID("old"), qless.Tags("a"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.clock.Advance(59 * time.Minute)
+	e.put("q", qless.JID("kept"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.clock.Advance(2 * time.Minute)
+	e.put("q", qless.JID("new"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+
+	completed, err := e.Completed(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"new", "kept"}, completed)
+	_, err = e.Job(t.Context(), "old")
+	require.Equal(t, "old", requireCode(t, qless.ErrNotFound, err).JID)
+	tagged, err := e.Tagged(t.Context(), "a", qless.Page{})
+	require.NoError(t, err)
+	require.Zero(t, tagged.Total, "a deleted job has no tags")
+	for key := range e.dump() {
+		require.NotContains(t, key, "old")
+	}
+}
+
+func TestCompletedJobsAreKeptUpToANumber(t *testing.T) {
+	e := newEnv(t)
+	for i := range 150 {
+		e.put("q", qless.JID(fmt.Sprint(i)))
+	}
+	for _, job := range e.pops("q", 150) {
+		require.NoError(t, job.Complete(t.Context()))
+	}
+	e.set(qless.ConfigJobsHistoryCount, 3)
+	e.put("q", qless.JID("x"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	completed, err := e.Completed(t.Context(), qless.Page{Count: 200})
+	require.NoError(t, err)
+	require.InDelta(t, 50, len(completed), 1, "a call deletes a hundred or so at most")
+
+	e.put("q", qless.JID("y"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	completed, err = e.Completed(t.Context(), qless.Page{Count: 200})
+	require.NoError(t, err)
+	require.Equal(t, []string{"y", "x", "149"}, completed)
+}
+
+func TestJobsReadsThoseThatExistInTheirOrder(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("a"))
+	e.put("q", qless.JID("b"))
+	jobs, err := e.Jobs(t.Context(), "b", "unknown", "a", "b")
+	require.NoError(t, err)
+	require.Equal(t, []string{"b", "a", "b"}, jids(jobs))
+	jobs, err = e.Jobs(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+	jobs, err = e.Jobs(t.Context(), "unknown")
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+}
+
+func TestRefreshReadsAJobAnew(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	job := e.job(jid)
+	e.pop("q")
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateRunning, job.State)
+	require.NoError(t, job.Complete(t.Context()), "a job that was read works as one that was popped")
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateComplete, job.State)
+}
+
+func TestCancelDeletesAJobInAnyStateButComplete(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("running"))
+	running := e.pop("q")
+	e.put("q", qless.JID("bad"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	e.put("q", qless.JID("done"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.put("q", qless.JID("scheduled"), qless.Delay(time.Hour))
+	e.put("q", qless.JID("depends"), qless.DependsOn("running"))
+	e.put("q", qless.JID("waiting"), qless.Tags("a", "b"))
+	all := []string{"running", "bad", "done", "scheduled", "depends", "waiting", "unknown"}
+
+	require.NoError(t, e.Cancel(t.Context(), all...))
+	jobs, err := e.Jobs(t.Context(), all...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"done"}, jids(jobs))
+	requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	for key := range e.dump() {
+		require.NotRegexp(t, "ql:(j:(running|bad|scheduled|depends|waiting)|t:|f|tags|w:)", key)
+	}
+	require.NoError(t, e.Cancel(t.Context(), all...), "twice is fine")
+}
+
+func TestLogAddsToTheHistory(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	job := e.job(jid)
+	e.clock.Advance(time.Second)
+	require.NoError(t, job.Log(t.Context(), "plain", nil))
+	require.NoError(t, job.Log(t.Context(), `odd "\ é`+"\n", raw(`{"n": 12345678901234567890, "list": []}`)))
+	require.NoError(t, job.Log(t.Context(), "all", map[string]string{"q": "x", "worker": "y", "group": "z"}))
+	require.NoError(t, job.Log(t.Context(), "list", []int{1}))
+
+	history := e.job(jid).History
+	require.Len(t, history, 5)
+	require.Equal(t, qless.HistoryEntry{When: noon.Add(time.Second).Local(), What: "plain"}, history[1])
+	require.Equal(t, `odd "\ é`+"\n", history[2].What)
+	require.Len(t, history[2].Details, 2)
+	require.NotEmpty(t, history[2].Details["n"])
+	require.Equal(t, [3]string{"x", "y", "z"}, [3]string{history[3].Queue, history[3].Worker, history[3].Group})
+	require.Equal(t, "list", history[4].What)
+}

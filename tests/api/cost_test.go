@@ -1,0 +1,101 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// The commands that the scripts run are what a job costs the server, so they are counted
+// here to the last one: with the env's clock, and with the server's, which is one more.
+var costs = []struct {
+	what  string
+	exact int // what it costs with the server's clock
+	limit int // what it may never cost
+	set   func(t *testing.T, q *qless.Queue) *qless.Job
+	run   func(t *testing.T, q *qless.Queue, job *qless.Job)
+}{
+	{"a put of a new job", 8, 8, nil, putOne},
+	{"an empty pop", 8, 8, nil, popAll(1, 0)},
+	{"a pop of one job", 18, 18, putSome(1), popAll(1, 1)},
+	{"a pop of eleven jobs", 18 + 10*5, 18 + 10*7, putSome(11), popAll(11, 11)},
+	{"a heartbeat", 7, 7, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	}},
+	{"a complete", 15, 16, popOne, func(t *testing.T, _ *qless.Queue, job *qless.Job) {
+		require.NoError(t, job.Complete(t.Context()))
+	}},
+}
+
+func putOne(t *testing.T, q *qless.Queue, _ *qless.Job) {
+	_, err := q.Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+}
+
+func putSome(count int) func(t *testing.T, q *qless.Queue) *qless.Job {
+	return func(t *testing.T, q *qless.Queue) *qless.Job {
+		for range count {
+			putOne(t, q, nil)
+		}
+		return nil
+	}
+}
+
+func popAll(count, want int) func(t *testing.T, q *qless.Queue, _ *qless.Job) {
+	return func(t *testing.T, q *qless.Queue, _ *qless.Job) {
+		jobs, err := q.Pop(t.Context(), count)
+		require.NoError(t, err)
+		require.Len(t, jobs, want)
+	}
+}
+
+func popOne(t *testing.T, q *qless.Queue) *qless.Job {
+	putOne(t, q, nil)
+	jobs, err := q.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	return jobs[0]
+}
+
+func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
+	for _, c := range costs {
+		t.Run(c.what, func(t *testing.T) {
+			require.LessOrEqual(t, c.exact, c.limit)
+			e := newEnv(t)
+			for queue, client := range map[string]*qless.Client{"q": e.Client, "real": e.client(e.rdb, qless.WithClock(nil))} {
+				q := client.Queue(queue)
+				require.NoError(t, popOne(t, q).Complete(t.Context())) // the queue and the day are not new
+				var job *qless.Job
+				if c.set != nil {
+					job = c.set(t, q)
+				}
+				want := c.exact
+				if client == e.Client {
+					want--
+				}
+				commands := e.server.Commands(t, func() { c.run(t, q, job) })
+				require.Len(t, commands, want, "%v", commands)
+			}
+		})
+	}
+}
+
+// What docs/scaling.md says of workers with many queues.
+func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
+	e := newEnv(t)
+	reserve := func(queues int) int {
+		args := []any{"w1", "1", "ordered", "0", "10", ""}
+		for i := range queues {
+			args = append(args, fmt.Sprint("q", i))
+		}
+		return len(e.server.Commands(t, func() {
+			_, err := e.Run(t.Context(), "reserve", "", args...)
+			require.NoError(t, err)
+		}))
+	}
+	reserve(1)
+	few, many := reserve(10), reserve(110)
+	require.InDelta(t, 5, float64(many-few)/100, 1)
+}

@@ -1,0 +1,288 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// lose deletes the hashes of jobs behind the scripts' back, and leaves their jids.
+func (e *env) lose(jids ...string) {
+	e.t.Helper()
+	for _, jid := range jids {
+		require.NoError(e.t, e.rdb.Del(e.t.Context(), "ql:j:"+jid).Err())
+	}
+}
+
+func TestJIDsOfLostJobsDoNotWedgeAQueue(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	e.put("q", qless.JID("locked"))
+	e.pop("q")
+	e.put("q", qless.JID("locked too"))
+	e.pop("q")
+	e.clock.Advance(2 * time.Minute)
+	e.put("q", qless.JID("scheduled"), qless.Delay(time.Second))
+	e.put("q", qless.JID("waiting"), qless.Priority(10))
+	e.put("q", qless.JID("parent"), qless.Priority(-1))
+	e.put("q", qless.JID("depends"), qless.DependsOn("parent"))
+	e.put("q", qless.JID("good"))
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))
+	require.NoError(t, err)
+	e.lose("locked", "locked too", "scheduled", "waiting", "depends")
+	require.NoError(t, e.rdb.Del(t.Context(), "ql:r:r").Err())
+	e.clock.Advance(2 * time.Second)
+
+	peeked, err := e.Queue("q").Peek(t.Context(), 5)
+	require.NoError(t, err)
+	require.Equal(t, []string{"good", "parent"}, jids(peeked))
+	e.counts("q")
+	_, err = e.Queues(t.Context())
+	require.NoError(t, err)
+	for _, state := range []qless.State{
+		qless.StateWaiting, qless.StateRunning, qless.StateTimedOut, qless.StateScheduled, qless.StateDepends,
+	} {
+		_, err := e.Queue("q").Jobs(t.Context(), state, qless.Page{})
+		require.NoError(t, err)
+	}
+	jobs := e.pops("q", 5)
+	require.Equal(t, []string{"good", "parent"}, jids(jobs))
+	require.NoError(t, jobs[1].Complete(t.Context()))
+	require.Empty(t, e.pops("q", 5))
+	counts := e.counts("q")
+	require.Equal(t, qless.QueueCounts{Name: "q", Running: 1, Depends: counts.Depends}, counts)
+}
+
+func TestPopPassesOverLostJobsToTheNextOnes(t *testing.T) {
+	e := newEnv(t)
+	for i := range 30 {
+		e.put("q", qless.JID(fmt.Sprint(i)), qless.Priority(1))
+		e.lose(fmt.Sprint(i))
+	}
+	e.put("q", qless.JID("good"))
+	peeked, err := e.Queue("q").Peek(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, jids(peeked))
+	require.Equal(t, "good", e.pop("q").JID)
+}
+
+func TestLostJobsElsewhere(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c"} {
+		e.put("q", qless.JID(jid), qless.Tags("tag"))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	}
+	require.NoError(t, e.job("a").Track(t.Context()))
+	e.lose("a", "b")
+	tracked, err := e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, tracked.Expired)
+	_, err = e.Queue("q").Unfail(t.Context(), "g", 5)
+	require.NoError(t, err)
+	require.Equal(t, "c", e.pop("q").JID)
+	groups, err := e.Failed(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, groups)
+
+	e.put("q", qless.JID("done"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.lose("done")
+	e.set(qless.ConfigJobsHistoryCount, 0)
+	e.put("q", qless.JID("last"))
+	require.NoError(t, e.pop("q").Complete(t.Context()), "it clears away what is kept")
+	require.NoError(t, e.Cancel(t.Context(), "a", "b"))
+}
+
+// garbage is what a field of a job may hold, by the hand of somebody or of another program.
+var garbage = map[string][]string{
+	"tags":             {"", "x", "5", `"a"`, "{}", "[{}]", "[1,2.5]", "[null]", `{"a":1}`, "[nan]", "[[]]", "null"},
+	"remaining":        {"", "x", "nan", "inf", "-inf", "1e400", "1.5", "{}", "0x10"},
+	"retries":          {"", "x", "nan", "inf", "1.5"},
+	"priority":         {"", "x", "nan", "inf", "1.5", "1e300"},
+	"expires":          {"", "x", "nan", "inf", "1e300", "-1"},
+	"time":             {"", "x", "nan", "inf", "-inf", "1e300", "-1e300"},
+	"failure":          {"", "x", "[]", "[1]", "5", "null", `{"group":5}`, `{"group":{}}`, `{"when":"x","group":"g"}`, `{"when":1e300}`, `{"when":nan}`, `{"message":[]}`},
+	"history":          {"", "x", "5", "{}", "[]", "[1]", `["a"]`, "[null]", `[{"put":null}]`, `[{"put":"x","popped":{},"q":[]}]`, `[{"put":1e300,"done":nan}]`},
+	"grace":            {"", "x", "0", "nan"},
+	"spawned_from_jid": {"", "x"},
+	"worker":           {"", "x"},
+	"scheduled":        {"", "x", "nan"},
+	"data":             {"", "x", "\xff", "{"},
+	"klass":            {"", "\xff\x00"},
+}
+
+// ran requires that a script ran to its end, whatever it made of its job.
+func ran(t *testing.T, err error, what string) {
+	t.Helper()
+	if err != nil {
+		require.False(t, errors.Is(err, qless.ErrServer), "%s: %v", what, err)
+	}
+}
+
+// TestGarbageInTheFieldsOfAJob puts each piece of garbage into jobs of every state, and then
+// does with them all that can be done.
+func TestGarbageInTheFieldsOfAJob(t *testing.T) {
+	ctx := t.Context()
+	e := newEnv(t)
+	for field, values := range garbage {
+		for _, value := range values {
+			what := fmt.Sprintf("%s = %q", field, value)
+			spoil := func(jid string) {
+				require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, field, value).Err())
+			}
+			require.NoError(t, e.rdb.FlushDB(ctx).Err())
+			e.set(qless.ConfigGracePeriod, 0)
+
+			e.put("q", qless.JID("j"), qless.Tags("a"))
+			spoil("j")
+			read, err := e.Job(ctx, "j")
+			require.NoError(t, err, what)
+			peeked, err := e.Queue("q").Peek(ctx, 1)
+			require.NoError(t, err, what)
+			require.Equal(t, []*qless.Job{read}, peeked, what)
+			jobs, err := e.Queue("q").Pop(ctx, 1)
+			require.NoError(t, err, what)
+			require.Equal(t, []string{"j"}, jids(jobs), what)
+			job := jobs[0]
+
+			spoil("j")
+			ran(t, e.job("j").Tag(ctx, "b"), what)
+			spoil("j")
+			ran(t, e.job("j").Untag(ctx, "a"), what)
+			spoil("j")
+			ran(t, job.Log(ctx, "m", nil), what)
+			spoil("j")
+			ran(t, job.SetPriority(ctx, 3), what)
+			require.NoError(t, job.SetData(nil))
+			spoil("j")
+			ran(t, errOf(job.Heartbeat(ctx)), what)
+
+			spoil("j")
+			e.clock.Advance(2 * time.Minute)
+			_, err = e.Queue("q").Pop(ctx, 1)
+			ran(t, err, what+", lost")
+			_, err = e.Queue("q").Put(ctx, "K", nil, qless.JID("j"))
+			require.NoError(t, err, what)
+
+			for _, end := range []func(*qless.Job) error{
+				func(j *qless.Job) error { return errOf(j.Retry(ctx)) },
+				func(j *qless.Job) error { return j.Timeout(ctx) },
+				func(j *qless.Job) error { return j.Fail(ctx, "g", "m") },
+				func(j *qless.Job) error { return j.Next(ctx, "q") },
+				func(j *qless.Job) error { return j.Complete(ctx) },
+				func(j *qless.Job) error { return j.Move(ctx, "q") },
+				func(j *qless.Job) error { return j.Cancel(ctx) },
+			} {
+				spoil("j")
+				_, err := e.Queue("q").Put(ctx, "K", nil, qless.JID("j"), qless.Retries(5))
+				require.NoError(t, err, what)
+				jobs, err := e.Queue("q").Pop(ctx, 1)
+				require.NoError(t, err, what)
+				require.Equal(t, []string{"j"}, jids(jobs), what)
+				spoil("j")
+				ran(t, end(jobs[0]), what)
+				_, err = e.Queue("q").Unfail(ctx, "g", 1)
+				ran(t, err, what)
+			}
+			_, err = e.Job(ctx, "j")
+			requireCode(t, qless.ErrNotFound, err)
+
+			e.put("q", qless.JID("good"))
+			require.Equal(t, "good", e.pop("q").JID, what)
+			_, err = e.Jobs(ctx, "j", "good")
+			require.NoError(t, err, what)
+		}
+	}
+}
+
+func TestGarbageInTheHistoryOfAJob(t *testing.T) {
+	e := newEnv(t)
+	for _, entry := range []string{
+		"", "x", "5", "{}", "[]", "[1]", "[null]", `[1,"a",5]`, `[1,"a",[1,2]]`, `[1,"a",null]`, `["x",{},{}]`,
+		`[1,"a",{"when":"x","what":2,"q":[],"worker":null}]`, `[1.5,"a"]`, `[1e300,"a"]`, `[nan,"a"]`, `[1,"a",[nan]]`, `[1,"\ud83d"]`,
+	} {
+		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		jid := e.put("q")
+		require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", entry).Err())
+		job, err := e.Job(t.Context(), jid)
+		require.NoError(t, err, entry)
+		require.Equal(t, "put", job.History[0].What)
+		jobs, err := e.Queue("q").Pop(t.Context(), 1)
+		require.NoError(t, err, entry)
+		require.Len(t, jobs, 1)
+		require.NoError(t, jobs[0].Complete(t.Context()), entry)
+	}
+}
+
+func TestGarbageInTheSettings(t *testing.T) {
+	for _, option := range []string{
+		"heartbeat", "q-heartbeat", "q-max-concurrency", "grace-period", "max-job-history", "jobs-history",
+		"jobs-history-count", "stats-history", "histogram-history", "max-worker-age",
+	} {
+		for _, value := range []string{"", "x", "nan", "inf", "-inf", "1e400", "{}"} {
+			e := newEnv(t)
+			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			what := fmt.Sprintf("%s = %q", option, value)
+			require.NoError(t, e.rdb.HSet(t.Context(), "ql:config", option, value).Err())
+			for _, jid := range []string{"a", "b", "c"} {
+				e.put("q", qless.JID(jid))
+			}
+			jobs, err := e.Queue("q").Pop(t.Context(), 2)
+			require.NoError(t, err, what)
+			require.Len(t, jobs, 2, what)
+			require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())), what)
+			require.NoError(t, jobs[0].Complete(t.Context()), what)
+			e.clock.Advance(time.Hour)
+			for range 2 {
+				_, err = e.Queue("q").Pop(t.Context(), 5)
+				require.NoError(t, err, what)
+				e.clock.Advance(time.Hour)
+			}
+			require.NoError(t, e.job("b").Log(t.Context(), "m", nil))
+			_, err = e.Workers(t.Context())
+			require.NoError(t, err, what)
+			_, err = e.Queue("q").Stats(t.Context(), noon)
+			require.NoError(t, err, what)
+			e.counts("q")
+		}
+	}
+}
+
+func TestGarbageInARecurringJob(t *testing.T) {
+	const deleted = "deleted"
+	e := newEnv(t)
+	for field, values := range map[string][]string{
+		"interval": {"", "x", "nan", "inf", "0", "-1", "1e-300", "1e300", deleted},
+		"priority": {"", "x", "nan", "inf", deleted},
+		"retries":  {"", "x", "nan", deleted},
+		"backlog":  {"", "x", "nan", "inf", "-5", deleted},
+		"tags":     {"", "x", "{}", "[{}]", "null"},
+		"data":     {"", "x", deleted},
+	} {
+		for _, value := range values {
+			what := fmt.Sprintf("%s = %q", field, value)
+			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			job := e.recur(time.Second)
+			if value == deleted {
+				require.NoError(t, e.rdb.HDel(t.Context(), "ql:r:r", field).Err())
+			} else {
+				require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:r", field, value).Err())
+			}
+			e.put("q", qless.JID("good"), qless.Priority(1))
+			e.clock.Advance(10 * time.Second)
+			popped, err := e.Queue("q").Pop(t.Context(), 50)
+			require.NoError(t, err, what)
+			require.Contains(t, jids(popped), "good", what)
+			_, err = e.RecurringJob(t.Context(), "r")
+			require.NoError(t, err, what)
+			require.NoError(t, job.SetInterval(t.Context(), time.Hour), what)
+			require.NoError(t, job.Tag(t.Context(), "b"), what)
+			require.NoError(t, job.Cancel(t.Context()), what)
+		}
+	}
+}

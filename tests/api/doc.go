@@ -1,0 +1,2 @@
+// Package api tests the client's methods on real servers.
+package api

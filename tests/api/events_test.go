@@ -1,0 +1,262 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// hangs is when a test that still waits has failed.
+const hangs = 20 * time.Second
+
+// listen subscribes a client until the test ends.
+func listen(t *testing.T, client *qless.Client) *qless.Events {
+	t.Helper()
+	events, err := client.Events(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, events.Close()) })
+	return events
+}
+
+// next waits for an event, and returns what of it is public.
+func next(t *testing.T, events *qless.Events) qless.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
+	defer cancel()
+	select {
+	case event, open := <-events.C():
+		require.True(t, open, "the subscription has ended")
+		return qless.Event{
+			Kind: event.Kind, Tracked: event.Tracked, JID: event.JID, Queue: event.Queue, To: event.To,
+			Worker: event.Worker, Group: event.Group, Message: event.Message, Option: event.Option, Value: event.Value,
+		}
+	case <-ctx.Done():
+		t.Fatal("no event came")
+		return qless.Event{}
+	}
+}
+
+// requireEvents requires that these events come next, in their order.
+func requireEvents(t *testing.T, events *qless.Events, want ...qless.Event) {
+	t.Helper()
+	for i, event := range want {
+		require.Equal(t, event, next(t, events), "event %d", i)
+	}
+}
+
+func TestEventsOfAnyJob(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	events := listen(t, e.Client)
+	ctx := t.Context()
+
+	e.put("q", qless.JID("a"))
+	requireEvents(t, events, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"})
+	job := e.pop("q")
+	require.NoError(t, errOf(job.Heartbeat(ctx)))
+	require.NoError(t, errOf(job.Retry(ctx)))
+	job = e.pop("q")
+	require.NoError(t, job.Next(ctx, "next"))
+	requireEvents(t, events, qless.Event{Kind: qless.EventAdvanced, JID: "a", Queue: "q", To: "next"})
+	job = e.pop("next")
+	require.NoError(t, job.Complete(ctx))
+	requireEvents(t, events, qless.Event{Kind: qless.EventCompleted, JID: "a", Queue: "next"})
+
+	e.put("q", qless.JID("b"), qless.Retries(0))
+	require.NoError(t, e.pop("q").Timeout(ctx))
+	job = e.pop("q")
+	require.NoError(t, job.Fail(ctx, "g", "m\n"))
+	requireEvents(t, events,
+		qless.Event{Kind: qless.EventPut, JID: "b", Queue: "q"},
+		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
+		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "g", Message: "m\n"})
+
+	_, err := e.Queue("q").Unfail(ctx, "g", 1)
+	require.NoError(t, err)
+	e.pop("q")
+	e.clock.Advance(2 * time.Minute)
+	require.Empty(t, e.pops("q", 1))
+	requireEvents(t, events,
+		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
+		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "failed-retries-q", Message: `Job exhausted retries in queue "q"`})
+
+	require.NoError(t, e.Cancel(ctx, "b", "unknown"))
+	require.NoError(t, e.Config().Set(ctx, "heartbeat", 5))
+	require.NoError(t, e.Config().Unset(ctx, "heartbeat"))
+	requireEvents(t, events,
+		qless.Event{Kind: qless.EventCanceled, JID: "b", Queue: "q"},
+		qless.Event{Kind: qless.EventCanceled, JID: "unknown"},
+		qless.Event{Kind: qless.EventConfigSet, Option: "heartbeat", Value: "5"},
+		qless.Event{Kind: qless.EventConfigUnset, Option: "heartbeat"})
+
+	e.put("q", qless.JID("c"))
+	e.pop("q")
+	require.NoError(t, e.Cancel(ctx, "c"))
+	requireEvents(t, events,
+		qless.Event{Kind: qless.EventPut, JID: "c", Queue: "q"},
+		qless.Event{Kind: qless.EventCanceled, JID: "c", Queue: "q", Worker: "w1"})
+}
+
+func TestEventsOfTrackedJobs(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	events := listen(t, e.Client)
+	ctx := t.Context()
+	tracked := func(kinds ...qless.EventKind) {
+		t.Helper()
+		for _, kind := range kinds {
+			event := next(t, events)
+			for !event.Tracked { // the log's events of the same job
+				event = next(t, events)
+			}
+			require.Equal(t, qless.Event{Kind: kind, Tracked: true, JID: jid}, event)
+		}
+	}
+	require.NoError(t, e.job(jid).Track(ctx))
+	tracked(qless.EventTrack)
+	e.put("q", qless.JID(jid))
+	tracked(qless.EventPut)
+	e.pop("q")
+	tracked(qless.EventPopped)
+	e.clock.Advance(2 * time.Minute)
+	require.Empty(t, e.pops("q", 1))
+	tracked(qless.EventStalled)
+	require.NoError(t, e.job(jid).Fail(ctx, "g", "m"))
+	tracked(qless.EventFailed)
+	e.put("q", qless.JID(jid))
+	require.NoError(t, e.pop("q").Complete(ctx))
+	tracked(qless.EventPut, qless.EventPopped, qless.EventCompleted)
+	e.put("q", qless.JID(jid))
+	require.NoError(t, e.Cancel(ctx, jid))
+	tracked(qless.EventPut, qless.EventCanceled)
+	e.put("q", qless.JID(jid))
+	require.NoError(t, e.job(jid).Untrack(ctx))
+	tracked(qless.EventPut, qless.EventUntrack)
+}
+
+func TestABrokenSubscriptionIsRestoredWithAGap(t *testing.T) {
+	e, proxy, client := proxied(t)
+	events := listen(t, client)
+	for range 3 {
+		e.put("q", qless.JID("before"))
+		require.Equal(t, "before", next(t, events).JID)
+		proxy.CutAll()
+		require.Equal(t, qless.Event{Kind: qless.EventGap}, next(t, events))
+	}
+	e.put("q", qless.JID("after"))
+	require.Equal(t, "after", next(t, events).JID)
+}
+
+func TestASubscriptionOutlivesItsServer(t *testing.T) {
+	e := newEnv(t)
+	var log bytes.Buffer
+	client := e.client(e.rdb, qless.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	events, err := client.Events(t.Context())
+	require.NoError(t, err)
+	e.server.Restart()
+	require.Equal(t, qless.EventGap, next(t, events).Kind)
+	e.put("q", qless.JID("a"))
+	require.Equal(t, "a", next(t, events).JID)
+	require.NoError(t, events.Close())
+	require.Contains(t, log.String(), "the subscription to events broke")
+}
+
+func TestCloseEndsASubscription(t *testing.T) {
+	e := newEnv(t)
+	events, err := e.Events(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, events.Close())
+	_, open := <-events.C()
+	require.False(t, open)
+	require.NoError(t, events.Close(), "twice is fine")
+}
+
+func TestCloseWhileNobodyReads(t *testing.T) {
+	e := newEnv(t)
+	events, err := e.Events(t.Context())
+	require.NoError(t, err)
+	for range 1000 {
+		e.put("q")
+	}
+	require.NoError(t, events.Close())
+}
+
+func TestTheContextEndsASubscription(t *testing.T) {
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := e.Events(ctx)
+	require.NoError(t, err)
+	cancel()
+	waiting, stop := context.WithTimeout(t.Context(), hangs)
+	defer stop()
+	select {
+	case _, open := <-events.C():
+		require.False(t, open)
+	case <-waiting.Done():
+		t.Fatal("the subscription goes on")
+	}
+	require.NoError(t, events.Close())
+	_, err = e.Events(ctx)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSubscriptionsThatCanNotBegin(t *testing.T) {
+	e := newEnv(t)
+	options := testkit.Options(e.server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	client := e.client(rdb)
+	e.server.Kill()
+	_, err := client.Events(t.Context())
+	requireCode(t, qless.ErrUnavailable, err)
+}
+
+func TestSubscriptionsLeaveNoGoroutines(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := redis.NewClient(testkit.Options(server.Addr()))
+	client, err := qless.New(rdb)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	before := goleak.IgnoreCurrent()
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		one, err := client.Events(ctx)
+		require.NoError(t, err)
+		two, err := client.Events(t.Context())
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, two.Close())
+		require.NoError(t, one.Close())
+	}
+	goleak.VerifyNone(t, before)
+	require.NoError(t, rdb.Close())
+}
+
+func TestMessagesOfOthersOnTheChannels(t *testing.T) {
+	e := newEnv(t)
+	events := listen(t, e.Client)
+	for _, payload := range []string{"", "not JSON", "[]", "5", "null", `{"event":5,"jid":{},"queue":false}`, "\xff"} {
+		require.NoError(t, e.rdb.Publish(t.Context(), "ql:log", payload).Err())
+		require.NoError(t, e.rdb.Publish(t.Context(), "ql:put", payload).Err())
+	}
+	e.put("q", qless.JID("a"))
+	for {
+		event := next(t, events)
+		if event.JID == "a" {
+			require.Equal(t, qless.Event{Kind: qless.EventPut, JID: "a", Queue: "q"}, event)
+			return
+		}
+		require.Contains(t, []qless.EventKind{"", "5", qless.EventPut}, event.Kind)
+	}
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
+	e := newEnv(t)
+	e.put("q1", qless.JID("j"))
+	old := e.pop("q1")
+	require.NoError(t, e.job("j").Move(t.Context(), "q2"))
+	e.pop("q2")
+	e.unchanged(func() {
+		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context()))).Op)
+		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), qless.Delay(time.Second), qless.Because("g", "m"))))
+		requireCode(t, qless.ErrWrongQueue, old.Complete(t.Context()))
+	})
+	require.Equal(t, "q2", e.job("j").Queue)
+}
+
+// The command of other clients sends a job to whatever queue they name.
+func TestTheCommandRetryOfOtherClientsMovesTheJob(t *testing.T) {
+	e := newEnv(t)
+	e.put("q1", qless.JID("j"))
+	e.pop("q1")
+	_, err := e.Run(t.Context(), "retry", "j", "j", "q2", "w1")
+	require.NoError(t, err)
+	require.Equal(t, "j", e.pop("q2").JID)
+}
+
+func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c", "d"} {
+		e.put("q", qless.JID(jid))
+	}
+	require.Len(t, e.pops("q", 4), 4)
+	since, err := e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
+	require.NoError(t, err)
+	require.NoError(t, e.Timeout(t.Context(), "a", "b", "c", "d"))
+	require.Len(t, e.pops("q", 4), 4)
+	finish := func(args ...any) string {
+		reply, err := e.Run(t.Context(), "finish", "", append([]any{"w1"}, args...)...)
+		require.NoError(t, err)
+		return reply.([]any)[0].(string)
+	}
+	const lost = "has been handed out to another worker: w1, at "
+	e.unchanged(func() {
+		require.Contains(t, finish("complete", "a", "q", "", "2", "since", since), lost)
+		require.Contains(t, finish("fail", "b", "q", "", "3", "g", "m", since), lost)
+		require.Contains(t, finish("retry", "c", "q", "", "4", "0", "", "", since), lost)
+		require.Contains(t, finish("release", "d", "q", "", "2", "0", since), lost)
+	})
+	since, err = e.rdb.HGet(t.Context(), "ql:j:a", "time").Result()
+	require.NoError(t, err)
+	require.Equal(t, "complete", finish("complete", "a", "q", "", "2", "since", since))
+}
+
+func TestAJobThatIsGoneIsNotWatchedAnyLonger(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	job := e.job("j")
+	require.NoError(t, job.Track(t.Context()))
+	require.NoError(t, job.Cancel(t.Context()))
+	tracked, err := e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"j"}, tracked.Expired)
+	require.NoError(t, job.Untrack(t.Context()))
+	tracked, err = e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, tracked.Expired)
+	requireCode(t, qless.ErrNotFound, job.Untrack(t.Context()))
+}
+
+func TestCancelLeavesACompleteJobThatIsNamedTwice(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.unchanged(func() { require.NoError(t, e.Cancel(t.Context(), "j", "j")) })
+}
+
+func TestWorkerTellsOfTheJobsThatItHolds(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"held", "theirs", "nobody's"} {
+		e.put("q", qless.JID(jid))
+	}
+	require.Len(t, e.pops("q", 3), 3)
+	require.NoError(t, e.Timeout(t.Context(), "theirs"))
+	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, e.Timeout(t.Context(), "nobody's"))
+	jobs, err := e.Worker(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{"held"}}, jobs)
+	e.clock.Advance(time.Hour)
+	jobs, err = e.Worker(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{Stalled: []string{"held"}}, jobs)
+}
+
+func TestAQueueThatGetsJobsByUnfailIsKnown(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	pubsub := e.rdb.Subscribe(t.Context(), "ql:x:queues")
+	t.Cleanup(func() { _ = pubsub.Close() })
+	_, err := pubsub.Receive(t.Context())
+	require.NoError(t, err)
+	count, err := e.Queue("repair").Unfail(t.Context(), "g", 5)
+	require.NoError(t, err)
+	require.Equal(t, 1, count)
+	require.Equal(t, "repair", testkit.Soon(t, "word of the queue", pubsub.Channel()).Payload)
+	listed := func() (names []string) {
+		queues, err := e.Queues(t.Context())
+		require.NoError(t, err)
+		for _, queue := range queues {
+			names = append(names, queue.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"q", "repair"}, listed())
+	e.put("repair")
+	require.Equal(t, []string{"q", "repair"}, listed(), "once")
+	require.NoError(t, e.Queue("repair").Forget(t.Context()))
+	require.Equal(t, []string{"q"}, listed())
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// many is more than a server's Lua can take for the arguments of one call.
+const many = 10_000
+
+// putMany puts many jobs into a queue, by a recurring job that was behind, and returns
+// their jids.
+func (e *env) putMany(queue string) []string {
+	e.t.Helper()
+	_, err := e.Queue(queue).Recur(e.t.Context(), "K", nil, time.Second, qless.JID(queue))
+	require.NoError(e.t, err)
+	e.clock.Advance((many - 1) * time.Second)
+	_, err = e.Run(e.t.Context(), "peek", "", queue, many)
+	require.NoError(e.t, err)
+	require.Equal(e.t, many, e.counts(queue).Waiting)
+	require.NoError(e.t, e.recurring(queue).Cancel(e.t.Context()))
+	all := make([]string, many)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s-%d", queue, i+1)
+	}
+	return all
+}
+
+// runMany pops many jobs, without a look at them.
+func (e *env) runMany(queue string) {
+	e.t.Helper()
+	_, err := e.Run(e.t.Context(), "pop", "", queue, "w1", many)
+	require.NoError(e.t, err)
+	require.Equal(e.t, qless.QueueCounts{Name: queue, Running: many}, e.counts(queue))
+}
+
+// finishAll ends many running jobs in the same way.
+func (e *env) finishAll(queue, action string, jids []string, args ...any) {
+	e.t.Helper()
+	for part := range slices.Chunk(jids, 500) {
+		line := []any{"w1"}
+		for _, jid := range part {
+			line = append(line, action, jid, queue, "", len(args))
+			line = append(line, args...)
+		}
+		reply, err := e.Run(e.t.Context(), "finish", "", line...)
+		require.NoError(e.t, err)
+		require.NotContains(e.t, fmt.Sprint(reply), "!")
+	}
+}
+
+func sorted(list []string) []string {
+	return slices.Sorted(slices.Values(list))
+}
+
+func TestAMegabyteOfData(t *testing.T) {
+	e := newEnv(t)
+	data := `{"text": "` + strings.Repeat("é\\n", 1<<18) + `"}`
+	require.Greater(t, len(data), 1<<20)
+	jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
+	require.NoError(t, err)
+	job := e.pop("q")
+	require.True(t, data == string(job.Data))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	require.NoError(t, errOf(job.Retry(t.Context(), qless.Because("g", data))))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	require.True(t, data == string(e.job(jid).Data))
+}
+
+func TestManyTags(t *testing.T) {
+	e := newEnv(t)
+	tags := make([]string, many)
+	for i := range tags {
+		tags[i] = fmt.Sprint("tag", i)
+	}
+	jid := e.put("q", qless.Tags(tags...))
+	require.Equal(t, tags, e.job(jid).Tags)
+	job := e.pop("q")
+	require.Equal(t, tags, job.Tags)
+	require.NoError(t, job.Untag(t.Context(), tags[1:]...))
+	require.NoError(t, job.Tag(t.Context(), tags...))
+	require.Equal(t, tags, e.job(jid).Tags)
+	require.NoError(t, job.Next(t.Context(), "q"))
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	require.NotContains(t, e.dump(), "ql:tags")
+}
+
+func TestManyDependencies(t *testing.T) {
+	e := newEnv(t)
+	all := e.putMany("deps")
+	e.put("q", qless.JID("j"), qless.DependsOn(all...))
+	require.Equal(t, sorted(all), sorted(e.job("j").Dependencies))
+
+	e.runMany("deps")
+	e.finishAll("deps", "complete", all[1:])
+	require.Equal(t, all[:1], e.job("j").Dependencies)
+	require.Empty(t, e.pops("q", 1))
+	e.finishAll("deps", "complete", all[:1])
+	require.Equal(t, "j", e.pop("q").JID)
+}
+
+func TestManyDependents(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	all := e.putMany("children")
+	e.runMany("children")
+	e.finishAll("children", "complete", all, "next", "children", "depends", `["j"]`)
+	job := e.pop("q")
+	require.Equal(t, sorted(all), sorted(job.Dependents))
+	require.Equal(t, many, e.counts("children").Depends)
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, many, e.counts("children").Waiting)
+}
+
+func TestManyJobsAtOnce(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	all := e.putMany("q")
+	require.Equal(t, all, jids(e.pops("q", many)))
+	require.Equal(t, many, e.counts("q").Running)
+	require.Equal(t, many, e.stats("q", e.clock.Now()).Wait.Count)
+	read, err := e.Jobs(t.Context(), all...)
+	require.NoError(t, err)
+	require.Equal(t, all, jids(read))
+	running, err := e.Queue("q").Jobs(t.Context(), qless.StateRunning, qless.Page{Count: many})
+	require.NoError(t, err)
+	require.Len(t, running, many)
+
+	e.clock.Advance(2 * time.Minute)
+	require.Equal(t, many, e.counts("q").Stalled)
+	e.runMany("q")
+	require.Equal(t, many, e.stats("q", e.clock.Now()).Retries)
+	require.NoError(t, e.Timeout(t.Context(), all...))
+	e.runMany("q")
+
+	e.finishAll("q", "retry", all, 60)
+	require.Equal(t, many, e.counts("q").Scheduled)
+	e.clock.Advance(2 * time.Minute)
+	e.runMany("q")
+
+	e.finishAll("q", "fail", all, "g", "m")
+	page, err := e.FailedIn(t.Context(), "g", qless.Page{Count: many})
+	require.NoError(t, err)
+	require.Len(t, page.JIDs, many)
+	moved, err := e.Queue("other").Unfail(t.Context(), "g", many)
+	require.NoError(t, err)
+	require.Equal(t, many, moved)
+	require.Equal(t, many, e.counts("other").Waiting)
+
+	require.NoError(t, e.Cancel(t.Context(), all...))
+	require.Zero(t, e.counts("other").Waiting)
+	for key := range e.dump() {
+		require.NotContains(t, key, "ql:j:")
+	}
+}
+
+func TestManyQueuesAndWorkers(t *testing.T) {
+	e := newEnv(t)
+	const few = 1500
+	for i := range few {
+		name := fmt.Sprintf("%04d", i)
+		_, err := e.Run(t.Context(), "put", "", name, name, name, "K", "{}", "0")
+		require.NoError(t, err)
+		_, err = e.Run(t.Context(), "pop", "", name, name, "1")
+		require.NoError(t, err)
+	}
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Len(t, queues, few)
+	workers, err := e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, few)
+	e.clock.Advance(48 * time.Hour)
+	for range 2 {
+		workers, err = e.Workers(t.Context())
+		require.NoError(t, err)
+	}
+	require.Empty(t, workers, "they are forgotten by the thousand")
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestHeartbeatRenewsALock(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	job := e.pop("q")
+	e.clock.Advance(50 * time.Second)
+	require.NoError(t, job.SetData("half done"))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	require.WithinDuration(t, noon.Add(110*time.Second), job.Expires, time.Second)
+
+	e.clock.Advance(50 * time.Second)
+	require.Empty(t, e.pops("q", 1))
+	read := e.job(jid)
+	require.Equal(t, `"half done"`, string(read.Data))
+	require.WithinDuration(t, noon.Add(110*time.Second), read.Expires, time.Millisecond)
+	running, err := e.Queue("q").Jobs(t.Context(), qless.StateRunning, qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{jid}, running)
+	require.NoError(t, job.Complete(t.Context()))
+}
+
+func TestALostLockIsHandedOutAfterTheGracePeriod(t *testing.T) {
+	e := newEnv(t)
+	w2 := e.as("w2").Queue("q")
+	jid := e.put("q", qless.Retries(3))
+	job := e.pop("q")
+
+	e.clock.Advance(61 * time.Second)
+	require.Equal(t, 1, e.counts("q").Stalled)
+	jobs, err := w2.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, jobs, "the worker is warned first")
+	require.Equal(t, 3, e.job(jid).Remaining)
+	require.Equal(t, []string{"put", "popped", "timed-out"}, whats(e.job(jid).History))
+
+	e.clock.Advance(9 * time.Second)
+	jobs, err = w2.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, jobs, "the grace period lasts 10 s")
+
+	e.clock.Advance(2 * time.Second)
+	jobs, err = w2.Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.Equal(t, jid, jobs[0].JID)
+	require.Equal(t, 2, jobs[0].Remaining)
+	require.Equal(t, "w2", jobs[0].Worker)
+
+	e.unchanged(func() {
+		for _, err := range []error{
+			job.Complete(t.Context()), errOf(job.Heartbeat(t.Context())), job.Fail(t.Context(), "g", "m"), errOf(job.Retry(t.Context())),
+		} {
+			require.Equal(t, jid, requireCode(t, qless.ErrLockLost, err).JID)
+		}
+	})
+	require.NoError(t, jobs[0].Complete(t.Context()))
+}
+
+func TestAWorkerMayAnswerInTheGracePeriod(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	job := e.pop("q")
+	e.clock.Advance(61 * time.Second)
+	require.Empty(t, e.pops("q", 1))
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	e.clock.Advance(59 * time.Second)
+	require.Empty(t, e.pops("q", 1))
+
+	e.clock.Advance(2 * time.Second)
+	require.Empty(t, e.pops("q", 1), "there is a new grace period")
+	e.clock.Advance(11 * time.Second)
+	again := e.pop("q")
+	require.Equal(t, 4, again.Remaining)
+	require.NoError(t, again.Complete(t.Context()))
+}
+
+func TestWithoutAGracePeriodALostLockIsHandedOutAtOnce(t *testing.T) {
+	for _, grace := range []any{0, -1} {
+		e := newEnv(t)
+		e.set(qless.ConfigGracePeriod, grace)
+		jid := e.put("q")
+		e.pop("q")
+		e.clock.Advance(61 * time.Second)
+		job := e.pop("q")
+		require.Equal(t, jid, job.JID)
+		require.Equal(t, 4, job.Remaining)
+	}
+}
+
+func TestLostJobsArePoppedBeforeAnyPriority(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	lost := e.put("q", qless.Priority(-5))
+	e.pop("q")
+	e.put("q", qless.Priority(100))
+	e.clock.Advance(61 * time.Second)
+	require.Equal(t, lost, e.pop("q").JID)
+}
+
+func TestAJobLostTooOftenFails(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	jid := e.put("q", qless.Retries(1))
+	for range 2 {
+		require.Equal(t, jid, e.pop("q").JID)
+		e.clock.Advance(61 * time.Second)
+	}
+	require.Empty(t, e.pops("q", 1))
+
+	job := e.job(jid)
+	require.Equal(t, qless.StateFailed, job.State)
+	require.Equal(t, -1, job.Remaining)
+	require.Empty(t, job.Worker)
+	require.Equal(t, "failed-retries-q", job.Failure.Group)
+	require.Equal(t, `Job exhausted retries in queue "q"`, job.Failure.Message)
+	page, err := e.FailedIn(t.Context(), "failed-retries-q", qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{jid}, page.JIDs)
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+}
+
+func TestTimeoutTakesAJobFromItsWorker(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Priority(-5))
+	job := e.pop("q")
+	e.put("q", qless.Priority(100))
+	require.NoError(t, job.Timeout(t.Context()))
+	require.Equal(t, qless.StateTimedOut, job.State)
+	require.True(t, job.Expires.IsZero())
+
+	read := e.job(jid)
+	require.Equal(t, qless.StateTimedOut, read.State)
+	require.Equal(t, "w1", read.Worker)
+	require.Equal(t, 5, read.Remaining)
+	requireCode(t, qless.ErrNotRunning, errOf(job.Heartbeat(t.Context())))
+	requireCode(t, qless.ErrNotRunning, job.Timeout(t.Context()))
+	require.Equal(t, jid, e.pop("q").JID, "it is the next to be popped")
+}
+
+func TestTimeoutOfSeveralIsAllOrNothing(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("a"))
+	e.put("q", qless.JID("b"))
+	e.pops("q", 2)
+	e.put("q", qless.JID("waiting"))
+	e.unchanged(func() {
+		requireCode(t, qless.ErrNotRunning, e.Timeout(t.Context(), "a", "waiting"))
+		requireCode(t, qless.ErrNotFound, e.Timeout(t.Context(), "a", "unknown"))
+	})
+	require.NoError(t, e.Timeout(t.Context(), "a", "b"))
+	require.Equal(t, 3, e.counts("q").Waiting)
+}
+
+func TestWorkersTellWhatTheyHold(t *testing.T) {
+	e := newEnv(t)
+	e.set("slow-heartbeat", time.Hour)
+	short, long := e.put("q"), e.put("slow")
+	e.pop("q")
+	e.pop("slow")
+	e.clock.Advance(time.Second)
+	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+
+	workers, err := e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []qless.WorkerCounts{{Name: "w2"}, {Name: "w1", Jobs: 2}}, workers)
+	e.clock.Advance(2 * time.Minute)
+	workers, err = e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []qless.WorkerCounts{{Name: "w2"}, {Name: "w1", Jobs: 1, Stalled: 1}}, workers)
+	held, err := e.Worker(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{long}, Stalled: []string{short}}, held)
+	held, err = e.Worker(t.Context(), "unknown")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{}, held)
+}
+
+func TestDeregisterTakesWorkersOffTheList(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	job := e.pop("q")
+	require.NoError(t, e.Deregister(t.Context(), "w1", "unknown"))
+	workers, err := e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, workers)
+	held, err := e.Worker(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Equal(t, []string{jid}, held.Jobs, "the lock stays")
+	require.NoError(t, errOf(job.Heartbeat(t.Context())))
+	workers, err = e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, 1, "a heartbeat registers the worker again")
+}
+
+func TestSilentWorkersAreForgotten(t *testing.T) {
+	e := newEnv(t)
+	e.pops("q", 1)
+	e.clock.Advance(23 * time.Hour)
+	workers, err := e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	e.clock.Advance(2 * time.Hour)
+	workers, err = e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, workers)
+
+	e.set(qless.ConfigMaxWorkerAge, time.Minute)
+	e.pops("q", 1)
+	e.clock.Advance(61 * time.Second)
+	workers, err = e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, workers)
+}

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// everything calls every method once, each of which must succeed.
+func everything(t *testing.T, e *env, before func()) {
+	t.Helper()
+	ctx := t.Context()
+	q := e.Queue("q")
+	var job *qless.Job
+	var recurring *qless.RecurringJob
+	pop := func() error {
+		jobs, err := q.Pop(ctx, 1)
+		if err == nil {
+			job = jobs[0]
+		}
+		return err
+	}
+	put := func(options ...qless.PutOption) func() error {
+		return func() error { _, err := q.Put(ctx, "K", nil, options...); return err }
+	}
+	for i, call := range []func() error{
+		put(qless.JID("a"), qless.Tags("t")), put(qless.JID("b"), qless.DependsOn("a")), pop,
+		func() error { return errOf(job.Heartbeat(ctx)) },
+		func() error { return job.Log(ctx, "m", nil) },
+		func() error { return job.Tag(ctx, "u") },
+		func() error { return job.Untag(ctx, "u") },
+		func() error { return job.SetPriority(ctx, 1) },
+		func() error { return job.Track(ctx) },
+		func() error { return job.Refresh(ctx) },
+		func() error { return errOf(job.Retry(ctx)) }, pop,
+		func() error { return job.Timeout(ctx) }, pop,
+		func() error { return job.Fail(ctx, "g", "m") },
+		func() error { _, err := q.Unfail(ctx, "g", 1); return err }, pop,
+		func() error { return job.Move(ctx, "q") },
+		func() error { _, err := q.Peek(ctx, 1); return err }, pop,
+		func() error { job, err := e.Job(ctx, "b"); require.NoError(t, err); return job.Depend(ctx, "a") },
+		func() error { job, err := e.Job(ctx, "b"); require.NoError(t, err); return job.UndependAll(ctx) },
+		func() error { return job.Complete(ctx) },
+		func() error { return e.Cancel(ctx, "b") },
+		func() error { _, err := e.Jobs(ctx, "a", "b"); return err },
+		func() error { _, err := e.Completed(ctx, qless.Page{}); return err },
+		func() error { _, err := e.Failed(ctx); return err },
+		func() error { _, err := e.Tracked(ctx); return err },
+		func() error { _, err := e.Tags(ctx, qless.Page{}); return err },
+		func() error { _, err := q.Counts(ctx); return err },
+		func() error { _, err := q.Len(ctx); return err },
+		func() error { _, err := q.Stats(ctx, noon); return err },
+		func() error { _, err := e.Workers(ctx); return err },
+		func() error { return e.Deregister(ctx, "w1") },
+		func() error { return q.Pause(ctx) },
+		func() error { return q.Unpause(ctx) },
+		func() error { return q.Forget(ctx) },
+		func() error { return e.Config().Set(ctx, "heartbeat", 5) },
+		func() error { _, err := e.Config().All(ctx); return err },
+		func() error { return e.Config().Unset(ctx, "heartbeat") },
+		func() error { _, err := q.Recur(ctx, "K", nil, time.Hour, qless.JID("r")); return err },
+		func() (err error) { recurring, err = e.RecurringJob(ctx, "r"); return err },
+		func() error { return recurring.Tag(ctx, "t") },
+		func() error { return recurring.Untag(ctx, "t") },
+		func() error { return recurring.SetKlass(ctx, "K2") },
+		func() error { return recurring.Cancel(ctx) },
+	} {
+		before()
+		require.NoError(t, call(), "call %d", i)
+	}
+}
+
+func TestAServerThatForgotTheScriptsIsGivenThem(t *testing.T) {
+	e := newEnv(t)
+	everything(t, e, func() { require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err()) })
+}
+
+func TestARestartedServerIsGivenTheScripts(t *testing.T) {
+	e := newEnvOn(t, testkit.Start(t, "--appendonly", "yes"))
+	jid := e.put("q")
+	e.server.Restart()
+	require.Equal(t, jid, e.pop("q").JID)
+	e.server.Restart()
+	require.NoError(t, e.job(jid).Complete(t.Context()))
+}
+
+func TestErrorsOfAScriptThatWasForgotten(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	requireCode(t, qless.ErrNotFound, e.Timeout(t.Context(), "unknown"))
+	require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+	_, err := e.Job(t.Context(), "unknown")
+	requireCode(t, qless.ErrNotFound, err)
+}

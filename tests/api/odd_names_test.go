@@ -1,0 +1,119 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// oddNames are unusual, and can be names of anything.
+var oddNames = []string{
+	" ", "a b", "a:b", ":", "é中😀", "a\nb\r\n", "a\x00b", "\x00", "%s%d%n", "*", "[a-z]?", "{tag}", "}{", `"quoted"`, `back\slash`,
+	"a/b", "it's", "-work", "q-work", "null", "false", "0", "-1", "nan", "all", "\u2028", "\ufeff", "\ufffd", "<&>", "]]", "--",
+	"..", "\t", strings.Repeat("long ", 2000), "$(x)", "`x`", "a\u0301",
+}
+
+// TestOddNames takes jobs whose every name is odd through their lives.
+func TestOddNames(t *testing.T) {
+	e := newEnv(t)
+	for i, name := range oddNames {
+		ctx := t.Context()
+		other := oddNames[(i+1)%len(oddNames)]
+		worker := e.as(name)
+		q := worker.Queue(name)
+		jid, err := q.Put(ctx, name, map[string]string{name: name}, qless.JID(name), qless.Tags(name, other))
+		require.NoError(t, err, "%q", name)
+		require.Equal(t, name, jid)
+
+		jobs, err := q.Pop(ctx, 1)
+		require.NoError(t, err, "%q", name)
+		require.Equal(t, []string{name}, jids(jobs))
+		job := jobs[0]
+		require.Equal(t, name, job.Klass)
+		require.Equal(t, name, job.Queue)
+		require.Equal(t, name, job.Worker)
+		require.Equal(t, []string{name, other}, job.Tags)
+		require.Equal(t, name, job.History[0].Queue)
+		require.Equal(t, name, job.History[1].Worker)
+		var data map[string]string
+		require.NoError(t, job.Unmarshal(&data))
+		require.Equal(t, map[string]string{name: name}, data)
+
+		require.NoError(t, job.Log(ctx, name, map[string]string{name: name}))
+		require.NoError(t, errOf(job.Heartbeat(ctx)))
+		require.NoError(t, job.Fail(ctx, name, name))
+		failed, err := e.FailedIn(ctx, name, qless.Page{})
+		require.NoError(t, err)
+		require.Equal(t, qless.JIDs{Total: 1, JIDs: []string{name}}, failed)
+		groups, err := e.Failed(ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{name: 1}, groups)
+		require.Equal(t, name, e.job(name).Failure.Message)
+		require.Equal(t, name, e.job(name).History[2].What)
+
+		moved, err := q.Unfail(ctx, name, 1)
+		require.NoError(t, err)
+		require.Equal(t, 1, moved)
+		_, err = e.Queue(name).Put(ctx, "K", nil, qless.JID(name+" child"), qless.DependsOn(name))
+		require.NoError(t, err)
+		require.Equal(t, []string{name + " child"}, e.job(name).Dependents)
+		jobs, err = q.Pop(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Complete(ctx))
+		require.Equal(t, 1, e.counts(name).Waiting, "%q", name)
+
+		require.NoError(t, q.Pause(ctx))
+		require.True(t, e.counts(name).Paused)
+		tagged, err := e.Tagged(ctx, name, qless.Page{})
+		require.NoError(t, err)
+		require.Contains(t, tagged.JIDs, name)
+		_, err = q.Recur(ctx, name, name, time.Hour, qless.JID(name), qless.Tags(name))
+		require.NoError(t, err)
+		require.Equal(t, name, e.recurring(name).Queue)
+		require.NoError(t, e.Config().Set(ctx, name, name))
+		value, err := e.Config().Get(ctx, name)
+		require.NoError(t, err)
+		require.Equal(t, name, value)
+		require.Equal(t, 2, e.stats(name, noon).Wait.Count, "%q", name)
+	}
+
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	for i, queue := range queues {
+		require.Equal(t, oddNames[i], queue.Name)
+	}
+	require.Len(t, queues, len(oddNames))
+	workers, err := e.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, len(oddNames))
+	settings, err := e.Config().All(t.Context())
+	require.NoError(t, err)
+	for _, name := range oddNames {
+		require.Equal(t, name, settings[name])
+	}
+	completed, err := e.Completed(t.Context(), qless.Page{Count: 100})
+	require.NoError(t, err)
+	require.ElementsMatch(t, oddNames, completed)
+}
+
+// The key of such a job would be that of another job's list.
+func TestJIDsThatAreKeysOfOtherJobs(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("a"))
+	job := e.job(e.put("q", qless.JID("b"), qless.DependsOn("a")))
+	e.unchanged(func() {
+		for _, jid := range []string{"a-history", "a-dependents", "b-dependencies", "c-history", "-history"} {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(jid))
+			require.Equal(t, jid, requireCode(t, qless.ErrInvalid, err).JID)
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID(jid)}}})
+			requireCode(t, qless.ErrInvalid, err)
+		}
+		_, err := e.Job(t.Context(), "a-history")
+		requireCode(t, qless.ErrServer, err)
+		requireCode(t, qless.ErrInvalid, job.Depend(t.Context(), "a-dependents"))
+	})
+}

@@ -1,0 +1,251 @@
+package api
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestHigherPriorityIsPoppedFirstThenTheOlder(t *testing.T) {
+	e := newEnv(t)
+	for _, job := range []struct {
+		jid      string
+		priority int
+	}{{"a0", 0}, {"low", -1}, {"b0", 0}, {"c10", 10}, {"d1", 1}, {"c10b", 10}, {"e0", 0}} {
+		e.put("q", qless.JID(job.jid), qless.Priority(job.priority))
+		e.clock.Advance(time.Millisecond) // ages are told apart the less finely the higher the priority
+	}
+	want := []string{"c10", "c10b", "d1", "a0", "b0", "e0", "low"}
+	peeked, err := e.Queue("q").Peek(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, want, jids(peeked))
+	waiting, err := e.Queue("q").Jobs(t.Context(), qless.StateWaiting, qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, want, waiting)
+	require.Equal(t, want[:3], jids(e.pops("q", 3)))
+	require.Equal(t, want[3:], jids(e.pops("q", 10)))
+	require.Empty(t, e.pops("q", 10))
+}
+
+func TestPoppedJobIsLocked(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	e.clock.Advance(time.Second)
+	job := e.pop("q")
+	require.Equal(t, jid, job.JID)
+	require.Equal(t, qless.StateRunning, job.State)
+	require.Equal(t, "w1", job.Worker)
+	require.WithinDuration(t, noon.Add(61*time.Second), job.Expires, time.Millisecond)
+	require.Equal(t, []qless.HistoryEntry{
+		{When: noon.Local(), What: "put", Queue: "q"},
+		{When: noon.Add(time.Second).Local(), What: "popped", Worker: "w1"},
+	}, job.History)
+	require.Equal(t, job, e.job(jid), "the reply of pop is the job as it is read")
+	require.Empty(t, e.pops("q", 5))
+}
+
+func TestPeekLocksNothing(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Tags("a"))
+	for range 2 {
+		jobs, err := e.Queue("q").Peek(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, []*qless.Job{e.job(jid)}, jobs)
+		require.Equal(t, qless.StateWaiting, jobs[0].State)
+	}
+}
+
+func TestPeekShowsLostJobsFirst(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("lost"))
+	e.pop("q")
+	e.put("q", qless.JID("a"), qless.Priority(100))
+	e.put("q", qless.JID("later"), qless.Delay(30*time.Second))
+	e.clock.Advance(61 * time.Second)
+	jobs, err := e.Queue("q").Peek(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, []string{"lost", "a", "later"}, jids(jobs))
+	jobs, err = e.Queue("q").Peek(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"lost"}, jids(jobs))
+}
+
+func TestPeekShowsWhatPopDoesNotGive(t *testing.T) {
+	peek := func(e *env) []string {
+		jobs, err := e.Queue("q").Peek(t.Context(), 10)
+		require.NoError(t, err)
+		return jids(jobs)
+	}
+	for what, set := range map[string]func(e *env){
+		"a paused queue": func(e *env) { require.NoError(t, e.Queue("q").Pause(t.Context())) },
+		"more than max-concurrency allows": func(e *env) {
+			e.put("q", qless.Priority(1))
+			e.pop("q")
+			e.set("q-max-concurrency", 1)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q", qless.JID("j"))
+			set(e)
+			require.Equal(t, []string{"j"}, peek(e))
+			require.Empty(t, e.pops("q", 10))
+		})
+	}
+	t.Run("a lock that has ended, whose worker has its grace period", func(t *testing.T) {
+		e := newEnv(t)
+		e.put("q", qless.JID("j"))
+		e.pop("q")
+		e.clock.Advance(time.Minute)
+		require.Equal(t, []string{"j"}, peek(e))
+		require.Empty(t, e.pops("q", 10))
+		require.Empty(t, peek(e), "that pop began the grace period")
+		e.clock.Advance(10 * time.Second)
+		require.Equal(t, []string{"j"}, peek(e))
+		require.Equal(t, []string{"j"}, jids(e.pops("q", 10)))
+	})
+}
+
+// The rows of the doc of Priority are read here: they are what a double can tell apart.
+func TestHowFarApartJobsOfAPriorityKeepTheirOrder(t *testing.T) {
+	rows := regexp.MustCompile(`(?m)^//\s+(\d+)\s+([0-9.]+) (µs|ms|s)$`).FindAllStringSubmatch(readFile(t, "options.go"), -1)
+	require.Len(t, rows, 7)
+	for _, row := range rows {
+		priority, err := strconv.Atoi(row[1])
+		require.NoError(t, err)
+		documented, err := time.ParseDuration(row[2] + row[3])
+		require.NoError(t, err)
+		for _, sign := range []int{1, -1} {
+			score := math.Abs(float64(sign*priority) - float64(noon.Unix())/1e10)
+			apart := (math.Nextafter(score, math.Inf(1)) - score) * 1e10
+			require.LessOrEqual(t, apart, 2.2*documented.Seconds(), "%d", sign*priority)
+			if sign > 0 {
+				require.InEpsilon(t, documented.Seconds(), apart, 0.1, row[0])
+			}
+		}
+
+		e := newEnv(t)
+		var put []string
+		for range 20 {
+			put = append(put, e.put("q", qless.Priority(priority)))
+			e.clock.Advance(documented + documented/10 + time.Microsecond)
+		}
+		require.Equal(t, put, jids(e.pops("q", 20)), row[0])
+	}
+}
+
+func TestPausedQueueGivesNothing(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	e.put("other")
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	require.NoError(t, e.Queue("q").Pause(t.Context()), "twice is fine")
+	require.True(t, e.counts("q").Paused)
+	require.False(t, e.counts("other").Paused)
+	require.Empty(t, e.pops("q", 1))
+	e.pop("other")
+
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.False(t, e.counts("q").Paused)
+	e.pop("q")
+}
+
+func TestMaxConcurrencyLimitsRunningJobs(t *testing.T) {
+	e := newEnv(t)
+	e.set("q-max-concurrency", 2)
+	for range 5 {
+		e.put("q")
+	}
+	running := e.pops("q", 5)
+	require.Len(t, running, 2)
+	require.Empty(t, e.pops("q", 5))
+
+	require.NoError(t, running[0].Complete(t.Context()))
+	require.Len(t, e.pops("q", 5), 1)
+
+	e.set("q-max-concurrency", 0)
+	require.Len(t, e.pops("q", 5), 2, "0 is no limit")
+}
+
+func TestMaxConcurrencyDoesNotCountLostLocks(t *testing.T) {
+	e := newEnv(t)
+	e.set("q-max-concurrency", 1)
+	e.set(qless.ConfigGracePeriod, 0)
+	lost := e.put("q")
+	e.put("q")
+	e.pop("q")
+	e.clock.Advance(2 * time.Minute)
+	require.Equal(t, []string{lost}, jids(e.pops("q", 5)))
+}
+
+func TestQueueHasItsOwnHeartbeat(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigHeartbeat, 30*time.Second)
+	e.set("fast-heartbeat", 1500*time.Millisecond)
+	for queue, lasts := range map[string]time.Duration{"q": 30 * time.Second, "fast": 1500 * time.Millisecond} {
+		e.put(queue)
+		job := e.pop(queue)
+		require.WithinDuration(t, noon.Add(lasts), job.Expires, time.Millisecond)
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
+		require.WithinDuration(t, noon.Add(lasts), job.Expires, time.Second)
+	}
+}
+
+func TestPopTakesOnlyWhatIsWanted(t *testing.T) {
+	e := newEnv(t)
+	for range 3 {
+		e.put("q", qless.Delay(time.Second))
+	}
+	e.put("q", qless.JID("waiting"), qless.Priority(1))
+	e.clock.Advance(time.Minute)
+	require.Equal(t, "waiting", e.pop("q").JID)
+	require.Equal(t, 3, e.counts("q").Waiting)
+}
+
+func TestServerClockIsUsedByDefault(t *testing.T) {
+	e := newEnv(t)
+	client, err := qless.New(e.rdb)
+	require.NoError(t, err)
+	before := time.Now().Truncate(time.Second)
+	jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Delay(time.Hour))
+	require.NoError(t, err)
+	put := e.job(jid).History[0].When
+	require.False(t, put.Before(before))
+	require.False(t, put.After(time.Now()))
+	jobs, err := client.Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+}
+
+func TestHistoryKeepsTheFirstAndTheNewestEntries(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigMaxJobHistory, 4)
+	jid := e.put("q")
+	job := e.job(jid)
+	for _, message := range []string{"a", "b", "c", "d", "e"} {
+		require.NoError(t, job.Log(t.Context(), message, nil))
+	}
+	require.Equal(t, []string{"put", "c", "d", "e"}, whats(e.job(jid).History))
+
+	e.set(qless.ConfigMaxJobHistory, 0)
+	require.NoError(t, job.Log(t.Context(), "f", nil))
+	require.Equal(t, []string{"put", "c", "d", "e", "f"}, whats(e.job(jid).History), "0 keeps all")
+}
+
+func TestHistoryIsCappedAt100ByDefault(t *testing.T) {
+	e := newEnv(t)
+	job := e.job(e.put("q"))
+	for range 150 {
+		require.NoError(t, job.Log(t.Context(), "again", nil))
+	}
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Len(t, job.History, 100)
+	require.Equal(t, "put", job.History[0].What)
+}

@@ -1,0 +1,277 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+func TestPutManyPutsAsPutDoes(t *testing.T) {
+	e := newEnv(t)
+	got, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+		{Klass: "K", Data: raw(`{ "n": 1 }`), Options: []qless.PutOption{qless.JID("a"), qless.Tags("t"), qless.Retries(1)}},
+		{Klass: "L", Options: []qless.PutOption{qless.Delay(time.Minute), qless.JID("b")}},
+		{Klass: "M", Options: []qless.PutOption{qless.DependsOn("a", "b"), qless.JID("c")}},
+		{Klass: "N", Options: []qless.PutOption{qless.Priority(5), qless.JID("d")}},
+		{Klass: "O"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "c", "d", got[4]}, got)
+	require.Len(t, got[4], 32)
+
+	job := e.job("a")
+	require.Equal(t, `{ "n": 1 }`, string(job.Data))
+	require.Equal(t, []string{"t"}, job.Tags)
+	require.Equal(t, 1, job.Remaining)
+	require.Equal(t, []string{"put"}, whats(job.History))
+	require.Equal(t, qless.StateScheduled, e.job("b").State)
+	require.Equal(t, qless.StateDepends, e.job("c").State)
+	require.ElementsMatch(t, []string{"a", "b"}, e.job("c").Dependencies)
+	require.Equal(t, []string{"d", "a", got[4]}, jids(e.pops("q", 5)))
+	require.Equal(t, qless.QueueCounts{Name: "q", Running: 3, Scheduled: 1, Depends: 1}, e.counts("q"))
+}
+
+func TestManyJobsKeepTheirOrder(t *testing.T) {
+	e := newEnv(t)
+	q := e.client(e.rdb, qless.WithClock(nil)).Queue("q")
+	jobs := make([]qless.JobSpec, 2500)
+	for i := range jobs {
+		jobs[i].Klass = "K"
+	}
+	put, err := q.PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	last, err := q.Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	popped, err := q.Pop(t.Context(), 3000)
+	require.NoError(t, err)
+	require.Equal(t, append(put, last), jids(popped))
+
+	put, err = q.PutMany(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, put)
+}
+
+func TestPutManyIsAllOrNothing(t *testing.T) {
+	e := newEnv(t)
+	good := qless.JobSpec{Klass: "K"}
+	j := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	e.unchanged(func() {
+		for _, bad := range []qless.JobSpec{
+			{}, {Klass: "\xff"}, {Klass: "K", Data: raw("{")}, {Klass: "K", Data: make(chan int)}, j,
+			{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.DependsOn("x")}},
+		} {
+			jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{good, j, bad, good})
+			requireCode(t, qless.ErrInvalid, err)
+			require.Empty(t, jids)
+		}
+		_, err := e.Queue("").PutMany(t.Context(), []qless.JobSpec{good})
+		requireCode(t, qless.ErrInvalid, err)
+	})
+}
+
+func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
+	e, proxy, client := proxied(t)
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
+	jobs := make([]qless.JobSpec, 2500)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+	}
+	proxy.CutAfterRequest("$4\r\n1500\r\n")
+	put, err := client.Queue("q").PutMany(t.Context(), jobs)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.Len(t, put, 1000)
+	require.Equal(t, 1000, e.counts("q").Waiting)
+}
+
+func TestBatchedPutsOfManyGoroutines(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			queue, jid := fmt.Sprint("q", i%3), fmt.Sprint(i)
+			got, err := client.Queue(queue).Put(t.Context(), "K", i, qless.JID(jid))
+			if err != nil || got != jid {
+				t.Errorf("put of %s: %s, %v", jid, got, err)
+			}
+		})
+	}
+	all.Wait()
+	for i := range 200 {
+		job := e.job(fmt.Sprint(i))
+		require.Equal(t, fmt.Sprint(i), string(job.Data))
+		require.Equal(t, fmt.Sprint("q", i%3), job.Queue)
+		require.Equal(t, []string{"put"}, whats(job.History))
+	}
+	require.Equal(t, 67, e.counts("q0").Waiting)
+}
+
+func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, e.job("j").History, 50)
+	require.Equal(t, 1, e.counts("q").Waiting)
+}
+
+func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			retries := i % 2 * -1
+			_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.JID(fmt.Sprint(i)), qless.Retries(retries))
+			if (err != nil) != (retries < 0) {
+				t.Errorf("put of %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 30, e.counts("q").Waiting)
+}
+
+func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
+	for what, put := range map[string]func(*qless.Queue) (string, error){
+		"a dependency that is damaged": func(q *qless.Queue) (string, error) {
+			return q.Put(t.Context(), "K", nil, qless.DependsOn("damaged"))
+		},
+		"a job that is damaged": func(q *qless.Queue) (string, error) {
+			return q.Put(t.Context(), "K", nil, qless.JID("damaged"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
+			q := e.client(e.rdb, qless.WithBatchedPuts()).Queue("q")
+			var all sync.WaitGroup
+			for i := range 200 {
+				all.Go(func() {
+					if i == 100 {
+						if _, err := put(q); !errors.Is(err, qless.ErrServer) {
+							t.Errorf("the put of what is damaged: %v", err)
+						}
+					} else if _, err := q.Put(t.Context(), "K", nil); err != nil {
+						t.Errorf("put of %d: %v", i, err)
+					}
+				})
+			}
+			all.Wait()
+			require.Equal(t, 199, e.counts("q").Waiting)
+		})
+	}
+}
+
+func TestABatchedPutEndsWithItsContext(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithBatchedPuts())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := client.Queue("q").Put(ctx, "K", nil)
+	if err != nil {
+		requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+}
+
+// invalidJobs puts jobs by each way to put many, and requires that the error is about one of them,
+// and that nothing is put.
+func (e *env) invalidJobs(jobs []qless.JobSpec, jid, message string) {
+	e.t.Helper()
+	e.unchanged(func() {
+		for what, putMany := range map[string]func(context.Context, []qless.JobSpec) ([]string, error){
+			"a queue":         e.Queue("q").PutMany,
+			"a sharded queue": e.shards(qless.ByQueue, 3).Queue("q").PutMany,
+		} {
+			put, err := putMany(e.t.Context(), jobs)
+			failure := requireCode(e.t, qless.ErrInvalid, err)
+			require.Equal(e.t, jid, failure.JID, what)
+			require.Equal(e.t, message, failure.Message, what)
+			require.Empty(e.t, put, what)
+		}
+	})
+}
+
+// named returns n jobs with the jids 0, 1, 2 and so on.
+func named(n int) []qless.JobSpec {
+	jobs := make([]qless.JobSpec, n)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+	}
+	return jobs
+}
+
+func TestPutManyRefusesAJIDThatIsNamedTwice(t *testing.T) {
+	e := newEnv(t)
+	for _, n := range []int{2, 1000, 1001, 2500} {
+		jobs := append(named(n), named(1)...)
+		e.invalidJobs(jobs, "0", fmt.Sprintf("jobs[%d]: jobs[0] has the same jid", n))
+	}
+}
+
+func TestPutManyRefusesADependencyOnALaterJob(t *testing.T) {
+	e := newEnv(t)
+	for _, later := range []int{7, 2000} {
+		jobs := named(2500)
+		jobs[3].Options = append(jobs[3].Options, qless.DependsOn("2", fmt.Sprint(later)))
+		e.invalidJobs(jobs, "3", fmt.Sprintf("jobs[3]: depends on jobs[%d], which comes after it", later))
+	}
+	jobs := named(2000)
+	jobs[1500].Options = append(jobs[1500].Options, qless.DependsOn("3", "1200"))
+	_, err := e.Queue("q").PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"3", "1200"}, e.job("1500").Dependencies)
+}
+
+func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
+	e := newEnv(t)
+	for _, c := range []struct {
+		bad     qless.JobSpec
+		message string
+	}{
+		{qless.JobSpec{}, "the klass is empty"},
+		{qless.JobSpec{Klass: "K", Data: make(chan int)}, "the data can't be JSON: json: unsupported type: chan int"},
+		{qless.JobSpec{Klass: "K", Data: raw("{")}, `the data is not JSON: "{"`},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Retries(-1)}}, "the retries -1 is not from 0 to 2147483647"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(-1)}}, "the delay -1ns is negative"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Tags("")}}, "the tag is empty"},
+		{qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("x")}}, "the job depends on itself"},
+	} {
+		c.bad.Options = append(c.bad.Options, qless.JID("x"))
+		e.invalidJobs(append(named(4), c.bad), "x", "jobs[4]: "+c.message)
+	}
+}
+
+// The jobs of a batch are put one after the other: each may wait for those before it.
+func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
+	e := newEnv(t)
+	put := func(queue, jid, depends string) []any {
+		return []any{queue, jid, "K", "{}", "0", "4", "checked", "1", "depends", depends}
+	}
+	line := slices.Concat([]any{"w1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
+	_, err := e.Run(t.Context(), "put.many", "", line...)
+	require.NoError(t, err)
+	require.Equal(t, qless.StateWaiting, e.job("1").State)
+	require.Equal(t, []string{"1"}, e.job("2").Dependencies)
+	require.Equal(t, []string{"1", "2"}, sorted(e.job("3").Dependencies))
+}

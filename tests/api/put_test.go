@@ -1,0 +1,242 @@
+package api
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestPutJobReadsBack(t *testing.T) {
+	e := newEnv(t)
+	jid, err := e.Queue("q").Put(t.Context(), "Mail::Welcome", map[string]any{"to": "ann"},
+		qless.JID("j"), qless.Priority(-3), qless.Retries(7), qless.Tags("b", "a"))
+	require.NoError(t, err)
+	require.Equal(t, "j", jid)
+
+	job := e.job("j")
+	require.Equal(t, "j", job.JID)
+	require.Equal(t, "Mail::Welcome", job.Klass)
+	require.Equal(t, `{"to":"ann"}`, string(job.Data))
+	require.Equal(t, "q", job.Queue)
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.Equal(t, -3, job.Priority)
+	require.Equal(t, 7, job.Retries)
+	require.Equal(t, 7, job.Remaining)
+	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Empty(t, job.Worker)
+	require.Empty(t, job.SpawnedFrom)
+	require.Empty(t, job.Dependencies)
+	require.Empty(t, job.Dependents)
+	require.Nil(t, job.Failure)
+	require.False(t, job.Tracked)
+	require.True(t, job.Expires.IsZero())
+	require.Equal(t, []qless.HistoryEntry{{When: noon.Local(), What: "put", Queue: "q"}}, job.History)
+}
+
+func TestPutDefaults(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	require.Regexp(t, "^[0-9a-f]{32}$", jid)
+	require.NotEqual(t, jid, e.put("q"))
+
+	job := e.job(jid)
+	require.Equal(t, 0, job.Priority)
+	require.Equal(t, 5, job.Retries)
+	require.Equal(t, 5, job.Remaining)
+	require.Empty(t, job.Tags)
+	require.Equal(t, "{}", string(job.Data))
+}
+
+func TestDataIsKeptByteForByte(t *testing.T) {
+	e := newEnv(t)
+	for _, data := range []string{
+		`{ "a" :  1 ,"b":[ ] }`, `[]`, `{}`, `null`, `true`, `"text"`, `""`, `-0.0`, `1e2`,
+		`12345678901234567890`, `0.1234567890123456789`, `{"big":12345678901234567890,"empty":[],"none":{}}`,
+		"{\n\t\"tab\": \"\\t\\u00e9\\ud83d\\ude00\"\n}", `"é中😀"`, `"\u0000"`, `"<&>"`, `"a\/b"`, ` [1] `,
+		`{"a":1,"a":2}`, `{"":{"":[[[[]]]]}}`,
+	} {
+		jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
+		require.NoError(t, err, data)
+		require.Equal(t, data, string(e.job(jid).Data))
+
+		job := e.pop("q")
+		require.Equal(t, data, string(job.Data))
+		require.NoError(t, errOf(job.Heartbeat(t.Context())))
+		require.Equal(t, data, string(e.job(jid).Data), "after a heartbeat")
+		require.NoError(t, job.Fail(t.Context(), "g", "m"))
+		require.Equal(t, data, string(e.job(jid).Data), "after it failed")
+		require.NoError(t, job.Move(t.Context(), "q"))
+		require.Equal(t, data, string(e.job(jid).Data), "after a move")
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.Equal(t, data, string(e.job(jid).Data), "after it was completed")
+	}
+}
+
+func TestDataIsMarshalledOnce(t *testing.T) {
+	e := newEnv(t)
+	type welcome struct {
+		To    string `json:"to"`
+		Times []int  `json:"times"`
+	}
+	for _, c := range []struct {
+		data any
+		want string
+	}{
+		{nil, `{}`},
+		{"text", `"text"`},
+		{`{"a":1}`, `"{\"a\":1}"`},
+		{int64(9007199254740993), `9007199254740993`},
+		{[]string{}, `[]`},
+		{welcome{To: "ann"}, `{"to":"ann","times":null}`},
+		{&welcome{To: "<é>", Times: []int{1}}, `{"to":"\u003cé\u003e","times":[1]}`},
+	} {
+		jid, err := e.Queue("q").Put(t.Context(), "K", c.data)
+		require.NoError(t, err)
+		require.Equal(t, c.want, string(e.job(jid).Data))
+	}
+}
+
+func TestUnmarshalAndSetData(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Queue("q").Put(t.Context(), "K", raw(`{"n":12345678901234567890}`))
+	require.NoError(t, err)
+	job := e.pop("q")
+
+	var data struct{ N json.Number }
+	require.NoError(t, job.Unmarshal(&data))
+	require.Equal(t, "12345678901234567890", data.N.String())
+
+	var wrong struct{ N string }
+	err = job.Unmarshal(&wrong)
+	require.Equal(t, job.JID, requireCode(t, qless.ErrInvalid, err).JID)
+	var typeError *json.UnmarshalTypeError
+	require.ErrorAs(t, err, &typeError)
+
+	require.NoError(t, job.SetData(map[string]int{"n": 2}))
+	require.Equal(t, `{"n":12345678901234567890}`, string(e.job(job.JID).Data), "it is saved later")
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, `{"n":2}`, string(e.job(job.JID).Data))
+}
+
+func TestPutOfAnExistingJobMovesIt(t *testing.T) {
+	e := newEnv(t)
+	e.put("q1", qless.JID("j"), qless.Priority(4), qless.Retries(2), qless.Tags("a", "b"))
+	_, err := e.Queue("q2").Put(t.Context(), "K2", raw(`[1]`), qless.JID("j"))
+	require.NoError(t, err)
+
+	job := e.job("j")
+	require.Equal(t, "q2", job.Queue)
+	require.Equal(t, "K2", job.Klass)
+	require.Equal(t, "[1]", string(job.Data))
+	require.Equal(t, 4, job.Priority, "unsaid options stay")
+	require.Equal(t, 2, job.Retries)
+	require.Equal(t, []string{"a", "b"}, job.Tags)
+	require.Equal(t, []string{"put", "put"}, whats(job.History))
+	require.Empty(t, e.pops("q1", 5))
+	require.Equal(t, "j", e.pop("q2").JID)
+}
+
+func TestPutReplacesTags(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"), qless.Tags("a", "b"))
+	e.put("q", qless.JID("j"), qless.Tags("b", "c"))
+	require.Equal(t, []string{"b", "c"}, e.job("j").Tags)
+	for tag, total := range map[string]int{"a": 0, "b": 1, "c": 1} {
+		page, err := e.Tagged(t.Context(), tag, qless.Page{})
+		require.NoError(t, err)
+		require.Equal(t, total, page.Total, tag)
+	}
+	e.put("q", qless.JID("j"), qless.Tags())
+	require.Empty(t, e.job("j").Tags)
+}
+
+func TestPutTakesARunningJobFromItsWorker(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	job := e.pop("q")
+	e.put("q", qless.JID("j"))
+	require.Equal(t, qless.StateWaiting, e.job("j").State)
+
+	requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
+	again, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
+	require.NoError(t, again[0].Complete(t.Context()))
+}
+
+func TestPutRunsACompletedOrFailedJobAgain(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("done"))
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	e.put("q", qless.JID("bad"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+
+	e.put("q", qless.JID("done"))
+	e.put("q", qless.JID("bad"))
+	require.Equal(t, []string{"done", "bad"}, jids(e.pops("q", 5)))
+	completed, err := e.Completed(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Empty(t, completed)
+	groups, err := e.Failed(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, groups)
+}
+
+func TestDelayKeepsAJobScheduled(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Delay(90*time.Second+500*time.Millisecond))
+	require.Equal(t, qless.StateScheduled, e.job(jid).State)
+
+	e.clock.Advance(90 * time.Second)
+	require.Empty(t, e.pops("q", 5))
+	scheduled, err := e.Queue("q").Jobs(t.Context(), qless.StateScheduled, qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{jid}, scheduled)
+
+	e.clock.Advance(500 * time.Millisecond)
+	require.Equal(t, jid, e.pop("q").JID)
+}
+
+func TestMoveOfAnyJob(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Tags("a"), qless.Retries(3))
+	job := e.pop("q")
+	require.NoError(t, job.SetData("new"))
+	require.NoError(t, job.Move(t.Context(), "q2", qless.Priority(9), qless.Delay(time.Minute)))
+	require.Equal(t, "q2", job.Queue)
+	require.Empty(t, job.Worker)
+	require.True(t, job.Expires.IsZero())
+
+	moved := e.job(jid)
+	require.Equal(t, "q2", moved.Queue)
+	require.Equal(t, qless.StateScheduled, moved.State)
+	require.Equal(t, `"new"`, string(moved.Data))
+	require.Equal(t, 9, moved.Priority)
+	require.Equal(t, 3, moved.Retries)
+	require.Equal(t, []string{"a"}, moved.Tags)
+
+	requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "q2", qless.JID("other")))
+	require.NoError(t, job.Cancel(t.Context()))
+	err := job.Move(t.Context(), "q2")
+	require.Equal(t, jid, requireCode(t, qless.ErrNotFound, err).JID)
+}
+
+// A handler that runs again puts its follow-up again: that moves the one that still waits.
+func TestAFollowUpThatDependsOnItsJobBeginsOnce(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	for range 3 {
+		job := e.pop("q")
+		require.Equal(t, "j", job.JID)
+		e.put("q", qless.JID(job.JID+"-mail"), qless.DependsOn(job.JID))
+		require.NoError(t, errOf(job.Retry(t.Context())))
+	}
+	require.NoError(t, e.pop("q").Complete(t.Context()))
+	require.Equal(t, []string{"j-mail"}, jids(e.pops("q", 10)))
+	require.Empty(t, e.pops("q", 10))
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// calls are commands that succeed on a stage. The first sign of an argument says what it
+// must be: # a number, % an integer, + one that is not negative, @ an array of names, $ JSON,
+// ~ a name, which is not empty.
+var calls = []string{
+	"put|w1|~q|~new|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
+	"put|w1|~q|~running|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
+	"requeue|w1|~q|waiting|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
+	"put.many|w1|~q|~new|K|$[]|#0|+4|priority|#1|tags|@[\"a\"]|~q2|~other|K|$[]|#0|+2|depends|@[\"parent\"]",
+	"schedule|s|#1|w1|~q|~new|K|$[]|#0|priority|#1",
+	"schedule.last|s",
+	"recur|~q|~r|K|$[]|interval|#60|#0|priority|#1|tags|@[]|retries|#2|backlog|#3",
+	"recur.update|r|priority|#1|interval|#60|retries|#2|data|$[]|klass|K|queue|~q2|backlog|#3",
+	"complete|running|w1|q|$[]|next|q|delay|#1|depends|@[\"parent\"]",
+	"fail|running|w1|g|m|$[]",
+	"heartbeat|running|w1|$[]",
+	"retry|running|q|w1|#1|g|m",
+	"finish|w1|complete|running|q|[]|+6|next|q|delay|#1|depends|@[\"parent\"]",
+	"finish|w1|fail|running|q|[]|+2|g|m",
+	"finish|w1|retry|running|q|[]|+3|#1|g|m",
+	"finish|w1|release|running|q|[]|+1|#1",
+	"pop|q|w1|+1",
+	"peek|q|+1",
+	"reserve|w1|+1|ordered|+0|#1||~q",
+	"priority|waiting|#1",
+	"unfail|q|g|+1",
+	"log|waiting|m|$[]",
+	"depends|child|on|waiting",
+	"tag|get|a|%0|%1",
+	"tag|top|%0|%1",
+	"failed|g|%0|%1",
+	"jobs|waiting|q|%0|%1",
+	"jobs|scheduled|q|%0|%1",
+	"jobs|complete|%0|%1",
+	"stats|q|#0",
+	"config.set|heartbeat|1",
+	"config.unset|heartbeat",
+}
+
+// badBySign is what an argument of each kind can't be.
+var badBySign = map[byte][]string{
+	'#': {"", "x", "nan", "NaN", "-nan", "inf", "-inf", "infinity", "1e400", "-1e400", "1,5", "1 2", "{}", "\x00"},
+	'%': {"", "x", "nan", "inf", "1e400", "1.5", "4294967296", "-4294967296", "1e300"},
+	'+': {"", "x", "nan", "inf", "1e400", "-1", "1.5", "4294967296", "1e300"},
+	'@': {"", "x", "5", "true", "null", `"a"`, `{"a":1}`, `{"1":"a"}`, "[{}]", "[[]]", "[null]", "[true]", `["a",{}]`, `["a"`, `["a"] x`},
+	'$': {"", "{", "[1,]", "x", "{}{}", "'a'", "\x00"},
+	'~': {""},
+}
+
+// split returns a call's line without signs, and the signs of its arguments.
+func split(call string) (words []string, signs []byte) {
+	for _, word := range strings.Split(call, "|") {
+		sign := byte(0)
+		if word != "" && strings.IndexByte("#%+@$~", word[0]) >= 0 {
+			sign, word = word[0], word[1:]
+		}
+		words, signs = append(words, word), append(signs, sign)
+	}
+	return words, signs
+}
+
+// refused requires that a line is refused by both surfaces for a reason that the scripts
+// give, and changes nothing.
+func (e *env) refused(line string) {
+	e.t.Helper()
+	e.unchanged(func() {
+		command, args := arguments(line)
+		_, err := e.Run(e.t.Context(), command, "", args...)
+		require.ErrorIs(e.t, err, qless.ErrInvalid, "%q", line)
+		require.ErrorContains(e.t, e.dropIn(line), "(): ", "%q", line)
+	})
+}
+
+func TestBadArgumentsOfScriptsChangeNothing(t *testing.T) {
+	e := stage(t)
+	for _, call := range calls {
+		words, signs := split(call)
+		for i, sign := range signs {
+			for _, bad := range badBySign[sign] {
+				line := append([]string(nil), words...)
+				line[i] = bad
+				e.refused(strings.Join(line, "|"))
+			}
+		}
+	}
+}
+
+func TestTheCallsSucceedAsTheyAre(t *testing.T) {
+	for _, call := range calls {
+		words, _ := split(call)
+		e := stage(t)
+		command, args := arguments(strings.Join(words, "|"))
+		_, err := e.Run(t.Context(), command, "", args...)
+		require.NoError(t, err, call)
+		require.NoError(t, stage(t).dropIn(strings.Join(words, "|")), call)
+	}
+}
+
+// Whatever is missing at the end of a call: it is refused, or it was optional.
+func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
+	for _, call := range calls {
+		words, _ := split(call)
+		e := stage(t)
+		for length := 1; length < len(words); length++ {
+			line := strings.Join(words[:length], "|")
+			before := e.dump()
+			command, args := arguments(line)
+			_, err := e.Run(t.Context(), command, "", args...)
+			if err != nil {
+				require.NotErrorIs(t, err, qless.ErrServer, line)
+				require.Equal(t, before, e.dump(), line)
+			} else {
+				e = stage(t)
+			}
+		}
+		e.drain("q")
+	}
+}
+
+// drain pops a queue until it is empty: nothing wedges it.
+func (e *env) drain(queue string) {
+	e.t.Helper()
+	for {
+		jobs := e.pops(queue, 10)
+		if len(jobs) == 0 {
+			return
+		}
+		for _, job := range jobs {
+			require.NoError(e.t, job.Complete(e.t.Context()))
+		}
+	}
+}
+
+func TestABadNowChangesNothing(t *testing.T) {
+	e := stage(t)
+	for _, call := range calls {
+		words, _ := split(call)
+		if !strings.Contains(scripts.Text(words[0]), "local now") {
+			continue // the time does not matter to it
+		}
+		for _, now := range []string{"x", "nan", "inf", "1e400", "{}"} {
+			args := []any{words[0], now}
+			for _, word := range words[1:] {
+				args = append(args, word)
+			}
+			e.unchanged(func() {
+				err := e.rdb.Eval(t.Context(), qless.DropIn(), nil, args...).Err()
+				require.ErrorContains(t, err, `Arg "now" missing or not a number`, call)
+			})
+		}
+	}
+	require.ErrorContains(t, e.dropIn("nonsense|1"), "Unknown command nonsense")
+}

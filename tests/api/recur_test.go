@@ -1,0 +1,295 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// recur makes a recurring job called r.
+func (e *env) recur(every time.Duration, options ...qless.RecurOption) *qless.RecurringJob {
+	e.t.Helper()
+	jid, err := e.Queue("q").Recur(e.t.Context(), "K", raw(`{ "n": 1 }`), every, append(options, qless.JID("r"))...)
+	require.NoError(e.t, err)
+	return e.recurring(jid)
+}
+
+func (e *env) recurring(jid string) *qless.RecurringJob {
+	e.t.Helper()
+	job, err := e.RecurringJob(e.t.Context(), jid)
+	require.NoError(e.t, err)
+	return job
+}
+
+func TestRecurReadsBack(t *testing.T) {
+	e := newEnv(t)
+	job := e.recur(90*time.Second, qless.Priority(3), qless.Retries(2), qless.Tags("b", "a"), qless.Backlog(4))
+	require.Equal(t, "r", job.JID)
+	require.Equal(t, "K", job.Klass)
+	require.Equal(t, "q", job.Queue)
+	require.Equal(t, `{ "n": 1 }`, string(job.Data))
+	require.Equal(t, 90*time.Second, job.Interval)
+	require.Equal(t, 3, job.Priority)
+	require.Equal(t, 2, job.Retries)
+	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Equal(t, 4, job.Backlog)
+	require.Zero(t, job.Count)
+}
+
+func TestRecurDefaults(t *testing.T) {
+	e := newEnv(t)
+	jid, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour)
+	require.NoError(t, err)
+	require.Regexp(t, "^[0-9a-f]{32}$", jid)
+	job := e.recurring(jid)
+	require.Equal(t, "{}", string(job.Data))
+	require.Equal(t, 5, job.Retries)
+	require.Zero(t, job.Priority)
+	require.Zero(t, job.Backlog)
+	require.Empty(t, job.Tags)
+}
+
+func TestRecurringJobPutsJobsAtItsInterval(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute, qless.Priority(3), qless.Retries(2), qless.Tags("b", "a"))
+	job := e.pop("q")
+	require.Equal(t, "r-1", job.JID)
+	require.Equal(t, "r", job.SpawnedFrom)
+	require.Equal(t, "K", job.Klass)
+	require.Equal(t, `{ "n": 1 }`, string(job.Data))
+	require.Equal(t, 3, job.Priority)
+	require.Equal(t, 2, job.Retries)
+	require.Equal(t, 2, job.Remaining)
+	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Empty(t, e.pops("q", 5))
+
+	e.clock.Advance(time.Minute)
+	require.Equal(t, "r-2", e.pop("q").JID)
+	require.Equal(t, 2, e.recurring("r").Count)
+	tagged, err := e.Tagged(t.Context(), "a", qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"r-1", "r-2"}, tagged.JIDs)
+}
+
+func TestRecurWaitsForItsOffset(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute, qless.Offset(10*time.Minute))
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(10 * time.Minute)
+	require.Equal(t, "r-1", e.pop("q").JID)
+}
+
+func TestMissedJobsAreAllPut(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute)
+	e.clock.Advance(3 * time.Minute)
+	peeked, err := e.Queue("q").Peek(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []string{"r-1", "r-2", "r-3", "r-4"}, jids(peeked))
+	for i, job := range e.pops("q", 10) {
+		require.Equal(t, fmt.Sprintf("r-%d", i+1), job.JID)
+		require.Equal(t, noon.Add(time.Duration(i)*time.Minute).Local(), job.History[0].When)
+	}
+}
+
+func TestBacklogCapsMissedJobs(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute, qless.Backlog(2))
+	e.clock.Advance(10*time.Minute + 30*time.Second)
+	require.Len(t, e.pops("q", 20), 2)
+	e.clock.Advance(time.Minute)
+	require.Len(t, e.pops("q", 20), 1)
+}
+
+func TestPopPutsOnlyAsManyRecurringJobsAsAreWanted(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute)
+	e.clock.Advance(10 * time.Minute)
+	require.Len(t, e.pops("q", 2), 2)
+	require.Equal(t, 2, e.recurring("r").Count)
+	require.Len(t, e.pops("q", 20), 9)
+}
+
+func TestRecurOfAnExistingRecurringJobChangesIt(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Minute, qless.Tags("a"))
+	e.pop("q")
+	_, err := e.Queue("other").Recur(t.Context(), "K2", raw("[]"), time.Hour, qless.JID("r"), qless.Offset(time.Minute))
+	require.NoError(t, err)
+	job := e.recurring("r")
+	require.Equal(t, "other", job.Queue)
+	require.Equal(t, "K2", job.Klass)
+	require.Equal(t, time.Hour, job.Interval)
+	require.Equal(t, 1, job.Count, "its jids go on")
+	require.Empty(t, job.Tags)
+	require.Zero(t, e.counts("q").Recurring)
+	e.clock.Advance(time.Minute)
+	require.Empty(t, e.pops("q", 5))
+	require.Equal(t, "r-2", e.pop("other").JID)
+}
+
+func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
+	e := newEnv(t)
+	job := e.recur(time.Hour)
+	e.pop("q")
+	require.NoError(t, job.SetKlass(t.Context(), "K2"))
+	require.NoError(t, job.SetData(t.Context(), raw(`[ 12345678901234567890 ]`)))
+	require.NoError(t, job.SetPriority(t.Context(), -7))
+	require.NoError(t, job.SetRetries(t.Context(), 0))
+	require.NoError(t, job.SetBacklog(t.Context(), 9))
+	require.NoError(t, job.SetInterval(t.Context(), time.Minute))
+	require.NoError(t, job.Move(t.Context(), "other"))
+	require.NoError(t, job.Tag(t.Context(), "b", "a", "b"))
+	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.NoError(t, job.Tag(t.Context(), "c"))
+	require.NoError(t, job.Untag(t.Context(), "b", "unknown"))
+
+	require.Equal(t, "K2", job.Klass)
+	require.Equal(t, `[ 12345678901234567890 ]`, string(job.Data))
+	require.Equal(t, -7, job.Priority)
+	require.Equal(t, 0, job.Retries)
+	require.Equal(t, 9, job.Backlog)
+	require.Equal(t, time.Minute, job.Interval)
+	require.Equal(t, "other", job.Queue)
+	require.Equal(t, []string{"a", "c"}, job.Tags)
+	read := e.recurring("r")
+	job.Count = 1
+	require.Equal(t, job, read)
+
+	require.Equal(t, "K", e.job("r-1").Klass, "what it has put stays as it is")
+	e.clock.Advance(time.Minute)
+	require.Empty(t, e.pops("q", 5))
+	child := e.pop("other")
+	require.Equal(t, "r-2", child.JID)
+	require.Equal(t, "K2", child.Klass)
+	require.Equal(t, `[ 12345678901234567890 ]`, string(child.Data))
+	require.Equal(t, []string{"a", "c"}, child.Tags)
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "other", queues[1].Name)
+}
+
+func TestCancelEndsARecurringJob(t *testing.T) {
+	e := newEnv(t)
+	job := e.recur(time.Minute)
+	e.pop("q")
+	require.NoError(t, job.Cancel(t.Context()))
+	require.NoError(t, job.Cancel(t.Context()), "twice is fine")
+	e.clock.Advance(time.Hour)
+	require.Empty(t, e.pops("q", 5), "its last job is being run")
+	require.Equal(t, qless.StateRunning, e.job("r-1").State)
+	_, err := e.RecurringJob(t.Context(), "r")
+	require.Equal(t, "r", requireCode(t, qless.ErrNotFound, err).JID)
+}
+
+func TestChangesOfARecurringJobThatIsGone(t *testing.T) {
+	e := newEnv(t)
+	job := e.recur(time.Minute)
+	require.NoError(t, job.Cancel(t.Context()))
+	before := *job
+	e.unchanged(func() {
+		for _, err := range []error{
+			job.SetKlass(t.Context(), "x"), job.SetData(t.Context(), 1), job.SetPriority(t.Context(), 1),
+			job.SetRetries(t.Context(), 1), job.SetBacklog(t.Context(), 1), job.SetInterval(t.Context(), time.Second),
+			job.Move(t.Context(), "x"), job.Tag(t.Context(), "x"), job.Untag(t.Context(), "x"),
+		} {
+			require.Equal(t, "r", requireCode(t, qless.ErrNotFound, err).JID)
+		}
+	})
+	require.Equal(t, before, *job)
+}
+
+// popAndComplete pops and completes the next job of the queue q, which must have a jid.
+func (e *env) popAndComplete(jid string) {
+	e.t.Helper()
+	job := e.pop("q")
+	require.Equal(e.t, jid, job.JID)
+	require.NoError(e.t, job.Complete(e.t.Context()))
+}
+
+func TestRecurAtEveryStartOfAProgramChangesNothing(t *testing.T) {
+	e := newEnv(t)
+	start := func() {
+		e.recur(time.Hour, qless.Priority(3), qless.Tags("a"), qless.Backlog(2), qless.Offset(time.Minute))
+	}
+	start()
+	e.clock.Advance(time.Minute)
+	e.popAndComplete("r-1")
+	for range 5 {
+		e.clock.Advance(time.Minute)
+		e.unchanged(start)
+		require.Empty(t, e.pops("q", 5), "it is not due")
+	}
+	e.clock.Advance(time.Hour - 5*time.Minute)
+	require.Equal(t, "r-2", e.pop("q").JID)
+	require.Empty(t, e.pops("q", 5))
+}
+
+func TestRecurOfAnExistingRecurringJobKeepsItsTimeUnlessTheIntervalChanges(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour, qless.Priority(3))
+	e.popAndComplete("r-1")
+	e.clock.Advance(50 * time.Minute)
+	job := e.recur(time.Hour, qless.Retries(7), qless.Tags("b"), qless.Offset(5*time.Hour))
+	require.Equal(t, 7, job.Retries)
+	require.Zero(t, job.Priority)
+	require.Equal(t, []string{"b"}, job.Tags)
+	e.clock.Advance(10 * time.Minute)
+	e.popAndComplete("r-2") // it keeps its time
+
+	e.recur(90*time.Minute, qless.Offset(time.Minute))
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(time.Minute)
+	e.popAndComplete("r-3") // it starts over
+	e.clock.Advance(time.Hour)
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(30 * time.Minute)
+	require.Equal(t, "r-4", e.pop("q").JID)
+}
+
+func TestRecurOfAFractionKeepsItsTime(t *testing.T) {
+	e := newEnv(t)
+	e.recur(1500 * time.Millisecond)
+	e.pop("q")
+	e.unchanged(func() { e.recur(1500 * time.Millisecond) })
+}
+
+// A recurring job that its queue has lost recurs again.
+func TestRecurOfARecurringJobThatIsNeverDueStartsOver(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour)
+	e.pop("q")
+	require.NoError(t, e.rdb.ZRem(t.Context(), "ql:q:q-recur", "r").Err())
+	e.recur(time.Hour)
+	require.Equal(t, "r-2", e.pop("q").JID)
+}
+
+// The clients of other languages change the time of what recurs with each call.
+func TestTheCommandRecurOfOtherClientsStartsOver(t *testing.T) {
+	e := newEnv(t)
+	stock := func() {
+		_, err := e.Run(t.Context(), "recur", "r", "q", "r", "K", "{}", "interval", "3600", "60")
+		require.NoError(t, err)
+	}
+	stock()
+	e.clock.Advance(59 * time.Second)
+	stock()
+	e.clock.Advance(59 * time.Second)
+	require.Empty(t, e.pops("q", 5))
+	e.clock.Advance(time.Second)
+	require.Equal(t, "r-1", e.pop("q").JID)
+}
+
+func TestRecurThatFailsInTheNextQueueLeavesTheJobWhereItIs(t *testing.T) {
+	e := newEnv(t)
+	e.recur(time.Hour)
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:q:damaged-recur", "no sorted set", 0).Err())
+	e.unchanged(func() {
+		_, err := e.Queue("damaged").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
+		requireCode(t, qless.ErrServer, err)
+	})
+}

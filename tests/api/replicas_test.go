@@ -1,0 +1,89 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+func TestPutsThatNoReplicaHas(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	jid, err := c.Queue("q").Put(ctx, "K", nil)
+	require.Equal(t, jid, requireCode(t, qless.ErrNotReplicated, err).JID)
+	require.Equal(t, qless.StateWaiting, e.job(jid).State, "it is put nevertheless")
+
+	jids, err := c.Queue("q").PutMany(ctx, make([]qless.JobSpec, 0))
+	require.NoError(t, err)
+	require.Empty(t, jids)
+	many := make([]qless.JobSpec, 2500)
+	for i := range many {
+		many[i].Klass = "K"
+	}
+	jids, err = c.Queue("q").PutMany(ctx, many)
+	requireCode(t, qless.ErrNotReplicated, err)
+	require.Len(t, jids, len(many))
+	require.Equal(t, 1+len(many), e.counts("q").Waiting)
+
+	jid, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
+	requireCode(t, qless.ErrNotReplicated, err)
+	_, err = c.RecurringJob(ctx, jid)
+	require.NoError(t, err)
+
+	batched := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond), qless.WithBatchedPuts())
+	_, err = batched.Queue("q").Put(ctx, "K", nil)
+	requireCode(t, qless.ErrNotReplicated, err)
+}
+
+func TestAPutThatFailsIsNoPut(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	e.server.Kill()
+	_, err := c.Queue("q").Put(t.Context(), "K", nil)
+	requireCode(t, qless.ErrUnavailable, err)
+}
+
+func TestAPutWhoseConnectionIsRefusedIsNoPut(t *testing.T) {
+	e := newEnv(t)
+	options := *e.rdb.Options()
+	options.Username, options.Password = "app", "wrong"
+	rdb := redis.NewClient(&options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := e.client(rdb, qless.WithReplicas(1, time.Second))
+	_, err := c.Queue("q").Put(t.Context(), "K", nil)
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.NotErrorIs(t, err, qless.ErrNotReplicated)
+}
+
+// A slow replica is waited for longer than the client waits for other replies.
+func TestTheWaitOutlastsTheReadTimeout(t *testing.T) {
+	e := newEnv(t)
+	options := testkit.Options(e.server.Addr())
+	options.ReadTimeout = 300 * time.Millisecond
+	hasty := redis.NewClient(options)
+	defer func() { _ = hasty.Close() }()
+	c := e.client(hasty, qless.WithReplicas(1, 600*time.Millisecond))
+	_, err := c.Queue("q").Put(t.Context(), "K", nil)
+	require.Contains(t, requireCode(t, qless.ErrNotReplicated, err).Message, "0 of 1 replicas have it")
+}
+
+func TestReplicasThatCantBeWaitedFor(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer func() { _ = rdb.Close() }()
+	for _, option := range []qless.Option{
+		qless.WithReplicas(0, time.Second), qless.WithReplicas(1, 0), qless.WithReplicas(1, -time.Second),
+	} {
+		_, err := qless.New(rdb, option)
+		requireCode(t, qless.ErrInvalid, err)
+	}
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer func() { _ = ring.Close() }()
+	_, err := qless.New(ring, qless.WithReplicas(1, time.Second))
+	requireCode(t, qless.ErrInvalid, err)
+}

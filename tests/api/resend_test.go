@@ -1,0 +1,168 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// proxied returns an env, and a client of it whose connection goes through a proxy.
+func proxied(t *testing.T) (*env, *testkit.Proxy, *qless.Client) {
+	e := newEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+	t.Cleanup(func() { _ = rdb.Close() })
+	return e, proxy, e.client(rdb)
+}
+
+// seen returns how often a command was sent, by its digest or its text.
+func seen(proxy *testkit.Proxy, command string) int {
+	return proxy.Seen(scripts.SHA(command)) + proxy.Seen(scripts.Text(command))
+}
+
+// cuts are the two ways to lose a connection before the answer of a command comes.
+var cuts = map[string]struct {
+	cut func(proxy *testkit.Proxy, text string)
+	ran bool // the server had the command
+}{
+	"after the request": {(*testkit.Proxy).CutAfterRequest, false},
+	"before the reply":  {(*testkit.Proxy).CutBeforeReply, true},
+}
+
+func TestCommandsThatAreNotSentTwice(t *testing.T) {
+	for where, c := range cuts {
+		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
+			"pop": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queue("q").Pop(ctx, 2)
+				return err
+			},
+			"put": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queue("q").Put(ctx, "K", nil, qless.JID("new"))
+				return err
+			},
+			"complete": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Complete(ctx) },
+			"retry":    func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return errOf(running.Retry(ctx)) },
+			"fail": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+				return running.Fail(ctx, "g", "m")
+			},
+			"log": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+				return running.Log(ctx, "m", nil)
+			},
+			"cancel":  func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Cancel(ctx) },
+			"timeout": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Timeout(ctx) },
+			"requeue": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Move(ctx, "q") },
+			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queue("q").Unfail(ctx, "g", 1)
+				return err
+			},
+			"recur": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queue("q").Recur(ctx, "K", nil, time.Hour)
+				return err
+			},
+		} {
+			t.Run(command+", "+where, func(t *testing.T) {
+				e, proxy, client := proxied(t)
+				for _, jid := range []string{"running", "a", "b", "c", "d", "e"} {
+					e.put("q", qless.JID(jid))
+				}
+				jobs, err := client.Queue("q").Pop(t.Context(), 1)
+				require.NoError(t, err)
+				running := *jobs[0]
+				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
+
+				before, popped := e.dump(), seen(proxy, command)
+				c.cut(proxy, scripts.SHA(command))
+				err = call(t.Context(), client, &running)
+				requireCode(t, qless.ErrUnavailable, err)
+				require.Equal(t, popped+1, seen(proxy, command))
+				require.Equal(t, *jobs[0], running, "what became of it is unknown")
+				if c.ran && command != "unfail" {
+					require.NotEqual(t, before, e.dump())
+				} else {
+					require.Equal(t, before, e.dump())
+				}
+				if command == "pop" && c.ran {
+					require.Equal(t, 3, e.counts("q").Running, "one batch is locked")
+				}
+			})
+		}
+	}
+}
+
+func TestCommandsThatAreSentAgain(t *testing.T) {
+	for where, c := range cuts {
+		for command, call := range map[string]func(ctx context.Context, client *qless.Client, running *qless.Job) error{
+			"get": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Job(ctx, "running")
+				return err
+			},
+			"peek": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queue("q").Peek(ctx, 1)
+				return err
+			},
+			"config.set": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				return client.Config().Set(ctx, "heartbeat", 5)
+			},
+			"heartbeat": func(ctx context.Context, _ *qless.Client, running *qless.Job) error {
+				return errOf(running.Heartbeat(ctx))
+			},
+			"tag": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Tag(ctx, "a") },
+			"queues": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {
+				_, err := client.Queues(ctx)
+				return err
+			},
+		} {
+			t.Run(command+", "+where, func(t *testing.T) {
+				e, proxy, client := proxied(t)
+				e.put("q", qless.JID("running"))
+				e.put("q")
+				jobs, err := client.Queue("q").Pop(t.Context(), 1)
+				require.NoError(t, err)
+				require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
+				c.cut(proxy, scripts.SHA(command))
+				require.NoError(t, call(t.Context(), client, jobs[0]))
+				require.Equal(t, 2, seen(proxy, command))
+			})
+		}
+	}
+}
+
+func TestAServerThatIsGone(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	e.server.Kill()
+	options := testkit.Options(e.server.Addr())
+	options.MaxRetries, options.DialerRetries = -1, 1
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	_, err := e.client(rdb).Queue("q").Pop(t.Context(), 1)
+	requireCode(t, qless.ErrUnavailable, err)
+	e.server.Restart()
+	_, err = e.client(rdb).Job(t.Context(), jid)
+	requireCode(t, qless.ErrNotFound, err)
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := e.Queue("q").Pop(ctx, 1)
+	requireCode(t, qless.ErrUnavailable, err)
+	require.ErrorIs(t, err, context.Canceled)
+
+	client, err := qless.Dial(t.Context(), "redis://"+e.server.Addr()+"?read_timeout=-1")
+	require.NoError(t, err)
+	defer client.Close()
+	e.server.Suspend()
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Queue("q").Pop(ctx, 1)
+	requireCode(t, qless.ErrUnavailable, err)
+}

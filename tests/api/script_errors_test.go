@@ -1,0 +1,355 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// A refusal is a command with its arguments after NOW, parted by bars, and the error that it
+// gives in the keyspace of stage.
+type refusal struct {
+	line string
+	text string
+	kind *qless.Error // ErrInvalid when nil
+}
+
+// thousandAndOne returns a part of a line so many times, each with a number of its own.
+func thousandAndOne(part string) string {
+	var line strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&line, part, i)
+	}
+	return line.String()
+}
+
+// refusals has at least one call for each error that a script can raise.
+var refusals = []refusal{
+	{"cancel|waiting|parent", `Cancel(): Job parent is a dependency of child, which is not to be canceled`, qless.ErrHasDependents},
+
+	{"complete", `Job(): Arg "jid" missing`, nil},
+	{"complete|running", `Complete(): Arg "worker" missing`, nil},
+	{"complete|running|w1", `Complete(): Arg "queue" missing`, nil},
+	{"complete|running|w1|q||next|q", `Complete(): Arg "data" missing or not JSON`, nil},
+	{"complete|running|w1|q|{", `Complete(): Arg "data" missing or not JSON`, nil},
+	{"complete|running|w1|q|{}|next", `Complete(): Odd number of additional args`, nil},
+	{"complete|running|w1|q|{}|delay|1", `Complete(): "delay" and "depends" need a "next"`, nil},
+	{"complete|running|w1|q|{}|next|q|delay|nan", `Complete(): Arg "delay" missing or not a number: nan`, nil},
+	{"complete|running|w1|q|{}|next|q|depends|x", `Complete(): Arg "depends" missing or not JSON`, nil},
+	{`complete|running|w1|q|{}|next|q|depends|["x-dependents"]`, `Complete(): Arg "depends" names no job: x-dependents`, nil},
+	{"complete|nowhere|w1|q|{}", `Complete(): Job nowhere is running in another queue: false`, qless.ErrWrongQueue},
+	{"complete|unknown|w1|q|{}", `Complete(): Job unknown does not exist`, qless.ErrNotFound},
+	{"complete|waiting|w1|q|{}", `Complete(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"complete|theirs|w1|q|{}", `Complete(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
+	{"complete|running|w1|other|{}", `Complete(): Job running is running in another queue: q`, qless.ErrWrongQueue},
+
+	{"config.set", `config.set(): Arg "option" missing`, nil},
+	{"config.set|heartbeat", `config.set(): Arg "value" missing`, nil},
+	{"config.unset", `config.unset(): Arg "option" missing`, nil},
+
+	{"depends", `Job(): Arg "jid" missing`, nil},
+	{"depends|child", `Depends(): Arg "command" missing`, nil},
+	{"depends|child|over|parent", `Depends(): Arg "command" must be "on" or "off"`, nil},
+	{"depends|unknown|on|parent", `Depends(): Job unknown does not exist`, qless.ErrNotFound},
+	{"depends|child|on|x-history", `Depends(): Arg "depends" names no job: x-history`, nil},
+	{"depends|waiting|on|parent", `Depends(): Job waiting is not in the depends state: waiting`, qless.ErrNotDepending},
+
+	{"depart", `Depart(): Arg "worker" missing`, nil},
+	{"fail", `Job(): Arg "jid" missing`, nil},
+	{"fail|running", `Fail(): Arg "worker" missing`, nil},
+	{"fail|running|w1", `Fail(): Arg "group" missing`, nil},
+	{"fail|running|w1|g", `Fail(): Arg "message" missing`, nil},
+	{"fail|running|w1|g|m|{", `Fail(): Arg "data" missing or not JSON`, nil},
+	{"fail|nowhere|w1|g|m", `Fail(): Job nowhere is in no queue`, nil},
+	{"fail|unknown|w1|g|m", `Fail(): Job unknown does not exist`, qless.ErrNotFound},
+	{"fail|waiting|w1|g|m", `Fail(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"fail|theirs|w1|g|m", `Fail(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
+	{"failed|g|1.5", `Failed(): Arg "start" is not a whole number: 1.5`, nil},
+	{"failed|g|x", `Failed(): Arg "start" missing or not a number: x`, nil},
+	{"failed|g|0|1.5", `Failed(): Arg "limit" is not a whole number: 1.5`, nil},
+	{"failed|g|0|", `Failed(): Arg "limit" missing or not a number: `, nil},
+
+	{"get", `Job(): Arg "jid" missing`, nil},
+	{"heartbeat", `Job(): Arg "jid" missing`, nil},
+	{"heartbeat|running", `Heartbeat(): Arg "worker" missing`, nil},
+	{"heartbeat|running|w1|{", `Heartbeat(): Arg "data" missing or not JSON`, nil},
+	{"heartbeat|nowhere|w1", `Heartbeat(): Job nowhere is in no queue`, nil},
+	{"heartbeat|unknown|w1", `Heartbeat(): Job unknown does not exist`, qless.ErrNotFound},
+	{"heartbeat|waiting|w1", `Heartbeat(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"heartbeat|theirs|w1", `Heartbeat(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
+
+	{"jobs", `Jobs(): Arg "state" missing`, nil},
+	{"jobs|waiting", `Jobs(): Arg "queue" missing`, nil},
+	{"jobs|nonsense|q", `Jobs(): Unknown type "nonsense"`, nil},
+	{"jobs|complete|1.5", `Jobs(): Arg "offset" is not a whole number: 1.5`, nil},
+	{"jobs|waiting|q|0|x", `Jobs(): Arg "count" missing or not a number: x`, nil},
+	{"jobs|waiting|q|0|1.5", `Jobs(): Arg "count" is not a whole number: 1.5`, nil},
+	{"length", `Queue(): Arg "queue" missing`, nil},
+	{"log", `Log(): Arg "jid" missing`, nil},
+	{"log|waiting", `Log(): Arg "message" missing`, nil},
+	{"log|waiting|m|{", `Log(): Arg "data" missing or not JSON`, nil},
+	{"log|waiting|m|[nan]", `Log(): Arg "data" missing or not JSON: [nan]`, nil},
+	{"log|unknown|m", `Log(): Job unknown does not exist`, qless.ErrNotFound},
+	{"pause", `Pause(): Arg "queue" missing`, nil},
+	{"peek", `Queue(): Arg "queue" missing`, nil},
+	{"peek|q", `Peek(): Arg "count" missing or not a number: nil`, nil},
+	{"peek|q|-1", `Peek(): Arg "count" is negative: -1`, nil},
+	{"pop", `Queue(): Arg "queue" missing`, nil},
+	{"pop|q", `Pop(): Arg "worker" missing`, nil},
+	{"pop|q|w1", `Pop(): Arg "count" missing or not a number: nil`, nil},
+	{"pop|q|w1|2147483648", `Pop(): Arg "count" is not a whole number: 2147483648`, nil},
+	{"priority", `Job(): Arg "jid" missing`, nil},
+	{"priority|waiting|high", `Priority(): Arg "priority" missing or not a number: high`, nil},
+	{"priority|unknown|1", `Priority(): Job unknown does not exist`, qless.ErrNotFound},
+
+	{"put", `Queue(): Arg "queue" missing`, nil},
+	{"put|w1|q||K|{}|0", `Put(): Arg "jid" missing`, nil},
+	{"put|w1|q|j", `Put(): Arg "klass" missing`, nil},
+	{"put|w1|q|j|K||0", `Put(): Arg "data" missing or not JSON`, nil},
+	{"put|w1|q|j|K|{}", `Put(): Arg "delay" missing or not a number: nil`, nil},
+	{"put|w1|q|j|K|{}|0|priority", `Put(): Odd number of additional args`, nil},
+	{"put|w1|q|j|K|{}|0|priority|inf", `Put(): Arg "priority" missing or not a number: inf`, nil},
+	{"put|w1|q|j|K|{}|0|retries|", `Put(): Arg "retries" missing or not a number: `, nil},
+	{"put|w1|q|j|K|{}|0|tags|x", `Put(): Arg "tags" missing or not JSON`, nil},
+	{"put|w1|q|j|K|{}|0|tags|5", `Put(): Arg "tags" is not a JSON array`, nil},
+	{"put|w1|q|j|K|{}|0|tags|[{}]", `Put(): Arg "tags" is not a JSON array of strings`, nil},
+	{"put|w1|q|j|K|{}|0|depends|x", `Put(): Arg "depends" missing or not JSON`, nil},
+	{`put|w1|q|j|K|{}|0|depends|["x-dependencies"]`, `Put(): Arg "depends" names no job: x-dependencies`, nil},
+	{"put.many|w1||j|K|{}|0|0", `Queue(): Arg "queue" missing`, nil},
+	{"put.many|w1|q|j|K|{}|0", `Put(): Arg "n" missing or not a number: nil`, nil},
+	{"put.many|w1|q|j|K|{}|0|-1", `Put(): Arg "n" is negative: -1`, nil},
+	{"put.many|w1|q|j|K|{}|0|1.5", `Put(): Arg "n" is not a whole number: 1.5`, nil},
+	{"put.many|w1|q|j|K|{}|0|0|q2|j|K|{}|0|0", `Put(): Job j is named twice`, nil},
+	{"put.many|w1|q|j|K|{}|0|0|q||K|{}|0|0", `Put(): Arg "jid" missing`, nil},
+	{"put.many|w1" + thousandAndOne("|q|%d|K|{}|0|0"), `Put(): More than 1000 jobs`, nil},
+	{"queue.forget", `Queue.forget(): Arg "queue" missing`, nil},
+	{"requeue|w1|q", `Put(): Arg "jid" missing`, nil},
+	{"requeue|w1|q|unknown|K|{}|0", `Requeue(): Job unknown does not exist`, qless.ErrNotFound},
+
+	{"recur", `Queue(): Arg "queue" missing`, nil},
+	{"recur|q", `Recur(): Arg "jid" missing`, nil},
+	{"recur|q|j", `Recur(): Arg "klass" missing`, nil},
+	{"recur|q|j|K", `Recur(): Arg "data" missing or not JSON`, nil},
+	{"recur|q|j|K|{}|cron|1|0", `Recur(): schedule type "cron" unknown`, nil},
+	{"recur|q|j|K|{}|interval|1|", `Recur(): Arg "offset" missing or not a number: `, nil},
+	{"recur|q|j|K|{}|interval|x|0", `Recur(): Arg "interval" missing or not a number: x`, nil},
+	{"recur|q|j|K|{}|interval|0|0", `Recur(): Arg "interval" must be greater than 0`, nil},
+	{"recur|q|j|K|{}|interval|1|0|priority", `Recur(): Odd number of additional args`, nil},
+	{"recur|q|j|K|{}|interval|1|0|priority|x", `Recur(): Arg "priority" missing or not a number: x`, nil},
+	{"recur|q|j|K|{}|interval|1|0|retries|x", `Recur(): Arg "retries" missing or not a number: x`, nil},
+	{"recur|q|j|K|{}|interval|1|0|backlog|x", `Recur(): Arg "backlog" missing or not a number: x`, nil},
+	{"recur|q|j|K|{}|interval|1|0|tags|x", `Recur(): Arg "tags" missing or not JSON`, nil},
+	{"recur.get", `Recurring(): Arg "jid" missing`, nil},
+	{"recur.tag", `Recurring(): Arg "jid" missing`, nil},
+	{"recur.tag|unknown|a", `Tag(): Job unknown does not exist`, qless.ErrNotFound},
+	{"recur.untag", `Recurring(): Arg "jid" missing`, nil},
+	{"recur.untag|unknown|a", `Untag(): Job unknown does not exist`, qless.ErrNotFound},
+	{"recur.update", `Recurring(): Arg "jid" missing`, nil},
+	{"recur.update|unknown|priority|1", `Recur(): Job unknown does not exist`, qless.ErrNotFound},
+	{"recur.update|r|priority", `Recur(): Odd number of additional args`, nil},
+	{"recur.update|r|color|red", `Recur(): Unrecognized option "color"`, nil},
+	{"recur.update|r|retries|x", `Recur(): Arg "retries" missing or not a number: x`, nil},
+	{"recur.update|r|data|{", `Recur(): Arg "data" missing or not JSON`, nil},
+	{"recur.update|r|queue|", `Recur(): Arg "queue" missing`, nil},
+	{"recur.update|r|interval|-1", `Recur(): Arg "interval" must be greater than 0`, nil},
+	{"unrecur", `Recurring(): Arg "jid" missing`, nil},
+
+	{"retry", `Job(): Arg "jid" missing`, nil},
+	{"retry|running", `Retry(): Arg "queue" missing`, nil},
+	{"retry|running|q", `Retry(): Arg "worker" missing`, nil},
+	{"retry|running|q|w1|soon", `Retry(): Arg "delay" missing or not a number: soon`, nil},
+	{"retry|running|other|w1|0|||here|", `Retry(): Job running is running in another queue: q`, qless.ErrWrongQueue},
+	{"retry|running|q|w1|0|||here|1", `Retry(): Job running has been handed out to another worker: w1, at `, qless.ErrLockLost},
+	{"retry|unknown|q|w1", `Retry(): Job unknown does not exist`, qless.ErrNotFound},
+	{"retry|waiting|q|w1", `Retry(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"retry|theirs|q|w1", `Retry(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
+	{"stats", `Queue(): Arg "queue" missing`, nil},
+	{"stats|q", `Stats(): Arg "date" missing or not a number: nil`, nil},
+
+	{"tag", `Tag(): Arg "command" must be "add", "remove", "get" or "top"`, nil},
+	{"tag|nonsense", `Tag(): First argument must be "add", "remove", "get" or "top"`, nil},
+	{"tag|add", `Tag(): Arg "jid" missing`, nil},
+	{"tag|remove|unknown|a", `Tag(): Job unknown does not exist`, qless.ErrNotFound},
+	{"tag|get", `Tag(): Arg "tag" missing`, nil},
+	{"tag|get|a|x", `Tag(): Arg "offset" missing or not a number: x`, nil},
+	{"tag|get|a|1.5", `Tag(): Arg "offset" is not a whole number: 1.5`, nil},
+	{"tag|top|0|1.5", `Tag(): Arg "count" is not a whole number: 1.5`, nil},
+	{"tag|top|0|1e400", `Tag(): Arg "count" missing or not a number: 1e400`, nil},
+	{"timeout|running|unknown", `Timeout(): Job unknown does not exist`, qless.ErrNotFound},
+	{"timeout|running|nowhere", `Timeout(): Job nowhere is in no queue`, nil},
+	{"timeout|running|waiting", `Timeout(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"track|track", `Track(): Arg "jid" missing`, nil},
+	{"track|track|unknown", `Track(): Job unknown does not exist`, qless.ErrNotFound},
+	{"track|follow|waiting", `Track(): Unknown action "follow"`, nil},
+	{"unfail", `Queue(): Arg "queue" missing`, nil},
+	{"unfail|q", `Unfail(): Arg "group" missing`, nil},
+	{"unfail|q|g|-1", `Unfail(): Arg "count" is negative: -1`, nil},
+	{"unfail|q|g|x", `Unfail(): Arg "count" missing or not a number: x`, nil},
+	{"unpause", `Unpause(): Arg "queue" missing`, nil},
+	{"worker.deregister", `Worker.deregister(): Arg "worker" missing`, nil},
+
+	{"finish", `Finish(): Arg "worker" missing`, nil},
+	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
+	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},
+	{"finish|w1|complete|running|q|{}|-1", `Finish(): Arg "n" is negative: -1`, nil},
+	{"finish|w1" + thousandAndOne("|complete|%d|q||0"), `Finish(): More than 1000 jobs`, nil},
+	{"finish|w1|complete|running|q|{}|x", `Finish(): Arg "n" missing or not a number: x`, nil},
+	{"finish|w1|complete|running|q|{}|1", `Finish(): Odd number of additional args`, nil},
+	{"finish|w1|complete|running|q|{}|4|next|q", `Finish(): Odd number of additional args`, nil},
+	{"finish|w1|complete|running|q||4|next|q|delay|x", `Finish(): Arg "delay" missing or not a number: x`, nil},
+	{"finish|w1|complete|running|q||4|next|q|depends|x", `Finish(): Arg "depends" missing or not JSON`, nil},
+	{`finish|w1|complete|running|q||4|next|q|depends|["x-history"]`, `Finish(): Arg "depends" names no job: x-history`, nil},
+	{"finish|w1|fail|running|q||0", `Finish(): Arg "group" missing`, nil},
+	{"finish|w1|end|running|q||0", `Finish(): Unknown action "end"`, nil},
+	{"renew", `Renew(): Arg "worker" missing`, nil},
+	{"reserve", `Reserve(): Arg "worker" missing`, nil},
+	{"reserve|w1|-1", `Reserve(): Arg "count" is negative: -1`, nil},
+	{"reserve|w1|1|ordered|x", `Reserve(): Arg "cursor" missing or not a number: x`, nil},
+	{"reserve|w1|1|ordered|0|x", `Reserve(): Arg "poll" missing or not a number: x`, nil},
+	{"reserve|w1|1|ordered|0|1|", `Reserve(): Arg "queue": needs 1 to 1000`, nil},
+	{"reserve|w1|1|ordered|0|1||", `Reserve(): Arg "queue" missing`, nil},
+	{"reserve|w1|1|sorted|0|1||q", `Reserve(): Unknown order "sorted"`, nil},
+	{"schedule", `Schedule(): Arg "id" missing`, nil},
+	{"schedule|s|x", `Schedule(): Arg "due" missing or not a number: x`, nil},
+	{"schedule.last", `Schedule.last(): Arg "id" missing`, nil},
+}
+
+// stage makes the jobs that the refusals name, each in the state of its name.
+func stage(t *testing.T) *env {
+	e := newEnv(t)
+	e.put("q", qless.JID("running"), qless.Tags("a"))
+	e.pop("q")
+	e.put("q", qless.JID("theirs"))
+	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	e.put("q", qless.JID("nowhere"))
+	e.pop("q")
+	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:nowhere", "queue").Err())
+	e.put("q", qless.JID("waiting"))
+	e.put("q", qless.JID("parent"))
+	e.put("q", qless.JID("child"), qless.DependsOn("parent"))
+	_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
+	require.NoError(t, err)
+	return e
+}
+
+// arguments returns a line's command, and the arguments after NOW.
+func arguments(line string) (command string, args []any) {
+	words := strings.Split(line, "|")
+	for _, word := range words[1:] {
+		args = append(args, word)
+	}
+	return words[0], args
+}
+
+// dropIn runs a line the way that clients of other languages do.
+func (e *env) dropIn(line string) error {
+	e.t.Helper()
+	command, args := arguments(line)
+	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
+	if err := e.rdb.Eval(e.t.Context(), qless.DropIn(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
+		return err
+	}
+	return nil
+}
+
+func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {
+	e := stage(t)
+	for _, c := range refusals {
+		kind := c.kind
+		if kind == nil {
+			kind = qless.ErrInvalid
+		}
+		e.unchanged(func() {
+			command, args := arguments(c.line)
+			_, err := e.Run(t.Context(), command, "some jid", args...)
+			own := requireCode(t, kind, err)
+			require.Equal(t, "some jid", own.JID, c.line)
+			_, message, _ := strings.Cut(c.text, "(): ")
+			require.True(t, strings.HasPrefix(own.Message, message), "%s: %s", c.line, own.Message)
+			require.NotContains(t, own.Message, "user_script", c.line)
+			require.ErrorContains(t, own.Err, c.text, c.line)
+			if err := e.dropIn(c.line); command == "put" {
+				require.ErrorContains(t, err, "(): ", c.line) // it also takes puts without a worker
+			} else {
+				require.ErrorContains(t, err, c.text, c.line)
+			}
+		})
+	}
+}
+
+// Calls of the checks in the sources, what they say about the argument that they name, and
+// errors that are written out.
+var (
+	checkCall = regexp.MustCompile(`\b(required|named|number|integer|whole|json|names|options)\('([^']+)'(?:, '([^']+)')?`)
+	written   = regexp.MustCompile(`(?m)\breject\('([^']+)', ('.*)\)$`)
+	literal   = regexp.MustCompile(`'[^']*'`)
+	complaint = map[string][]string{
+		"required": {`" missing`},
+		"named":    {`" missing`},
+		"number":   {`" missing or not a number`},
+		"integer":  {`" missing or not a number`, `" is not a whole number`},
+		"whole":    {`" missing or not a number`, `" is not a whole number`, `" is negative`},
+		"json":     {`" missing or not JSON`},
+		"names":    {`" missing or not JSON`, `" is not a JSON array`, `" is not a JSON array of strings`},
+	}
+)
+
+// raisable returns patterns of all errors that the sources can raise, by where they are. Of
+// checks that say several things, one is enough: how they say it is the same code.
+func raisable(t *testing.T) map[string]*regexp.Regexp {
+	all := map[string]*regexp.Regexp{}
+	add := func(where, pattern string) { all[where] = regexp.MustCompile(pattern) }
+	for _, folder := range []string{"lua/*.lua", "lua/lib/*.lua"} {
+		files, err := fs.Glob(os.DirFS(scripts.Root), folder)
+		require.NoError(t, err)
+		for _, file := range files {
+			if filepath.Base(file) == "qless.lua" {
+				continue
+			}
+			source := readFile(t, file)
+			for _, m := range checkCall.FindAllStringSubmatch(source, -1) {
+				where, area := file+": "+m[0], regexp.QuoteMeta(m[2]+"(): ")
+				switch {
+				case m[1] == "options":
+					add(where, area+"Odd number of additional args")
+				case m[3] != "": // else the name is a variable
+					add(where, area+`Arg "`+m[3]+"("+strings.Join(complaint[m[1]], "|")+")")
+				}
+			}
+			for _, m := range written.FindAllStringSubmatch(source, -1) {
+				pattern := regexp.QuoteMeta(m[1] + "(): ")
+				for _, piece := range literal.FindAllString(m[2], -1) {
+					pattern += regexp.QuoteMeta(strings.Trim(piece, "'")) + ".*"
+				}
+				add(file+": "+m[0], pattern)
+			}
+		}
+	}
+	return all
+}
+
+func TestNoScriptErrorIsLeftOut(t *testing.T) {
+	all := raisable(t)
+	require.Greater(t, len(all), 100, "the sources' checks are found")
+	for where, pattern := range all {
+		if strings.Contains(where, "'Finish', 'jid'") || strings.Contains(where, "'Finish', 'queue'") {
+			continue // the data, which comes after them, is looked at first
+		}
+		covered := slices.ContainsFunc(refusals, func(c refusal) bool { return pattern.MatchString(c.text) })
+		require.True(t, covered, "no refusal for %s: %s", where, pattern)
+	}
+}

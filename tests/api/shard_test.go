@@ -1,0 +1,203 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// shards makes n shards on the env's server.
+func (e *env) shards(key qless.ShardKey, n int) *qless.Shards {
+	e.t.Helper()
+	var clients []*qless.Client
+	for i := range n {
+		clients = append(clients, e.client(e.rdb, qless.WithNamespace(fmt.Sprintf("s%d:", i))))
+	}
+	shards, err := qless.Shard(key, clients...)
+	require.NoError(e.t, err)
+	return shards
+}
+
+func TestShardsSpreadJobsEvenly(t *testing.T) {
+	e := newEnv(t)
+	const names = 20000
+	for _, n := range []int{2, 3, 5, 16} {
+		shares := map[*qless.Client]int{}
+		shards := e.shards(qless.ByJID, n)
+		for i := range names {
+			shares[shards.Of("q", fmt.Sprintf("%032d", i))]++
+		}
+		for _, c := range shards.Clients() {
+			even := float64(names) / float64(n)
+			require.InDelta(t, even, shares[c], 5*math.Sqrt(even), "%d shards", n)
+		}
+	}
+}
+
+func TestAnAddedShardMovesLittle(t *testing.T) {
+	e := newEnv(t)
+	for _, key := range []qless.ShardKey{qless.ByJID, qless.ByQueue} {
+		before, after := e.shards(key, 4), e.shards(key, 5)
+		moved := 0
+		for i := range 10000 {
+			name := fmt.Sprintf("name-%d", i)
+			was, is := before.Of(name, name).Namespace(), after.Of(name, name).Namespace()
+			if was != is {
+				moved++
+				require.Equal(t, "s4:", is, "what moves goes to the new shard")
+			}
+		}
+		require.InDelta(t, 2000, moved, 200)
+	}
+}
+
+// Other processes must find the same places, whatever the order in which they name the shards.
+func TestPlacesStayWhereTheyAre(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ByJID, 3)
+	clients := shards.Clients()
+	other, err := qless.Shard(qless.ByJID, clients[2], clients[0], clients[1])
+	require.NoError(t, err)
+	places := ""
+	for i := range 20 {
+		jid := fmt.Sprint("job-", i)
+		require.Same(t, shards.Of("q", jid), other.Of("q", jid))
+		places += shards.Of("q", jid).Namespace()[1:2]
+	}
+	require.Equal(t, "22001011010121222200", places, "known places: a change strands what is put twice")
+	require.Same(t, shards.Of("a", "{order-7}-pack"), shards.Of("b", "{order-7}-pick"))
+	byQueue := e.shards(qless.ByQueue, 3)
+	require.Same(t, byQueue.Of("q", "1"), byQueue.Of("q", "2"))
+}
+
+func TestShardsThatCantBe(t *testing.T) {
+	e := newEnv(t)
+	a := e.client(e.rdb, qless.WithNamespace("a:"))
+	_, err := qless.Shard(qless.ByJID)
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.Shard(qless.ByJID, a, e.client(e.rdb, qless.WithNamespace("a:")))
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.Shard(qless.ShardKey(7), a)
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = qless.NewWorkerGroup(nil, qless.WorkerConfig{Queues: []string{"q"}})
+	requireCode(t, qless.ErrInvalid, err)
+}
+
+func TestAShardedQueueIsOneQueue(t *testing.T) {
+	for _, key := range []qless.ShardKey{qless.ByJID, qless.ByQueue} {
+		e := newEnv(t)
+		ctx := t.Context()
+		shards := e.shards(key, 3)
+		queue := shards.Queue("q")
+		wanted := map[string]bool{}
+		for range 20 {
+			jid, err := queue.Put(ctx, "K", nil)
+			require.NoError(t, err)
+			wanted[jid] = true
+		}
+		var many []qless.JobSpec
+		for i := range 40 {
+			many = append(many, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint("m", i))}})
+		}
+		jids, err := queue.PutMany(ctx, many)
+		require.NoError(t, err)
+		for i, jid := range jids {
+			require.Equal(t, fmt.Sprint("m", i), jid)
+			wanted[jid] = true
+		}
+		length, err := queue.Len(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 60, length)
+
+		jobs, err := queue.Pop(ctx, 50)
+		require.NoError(t, err)
+		counts, err := queue.Counts(ctx)
+		require.NoError(t, err)
+		require.Equal(t, qless.QueueCounts{Name: "q", Waiting: 10, Running: 50}, counts)
+		all, err := shards.Queues(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []qless.QueueCounts{counts}, all)
+
+		rest, err := queue.Pop(ctx, 50)
+		require.NoError(t, err)
+		homes := map[string]bool{}
+		for _, job := range append(jobs, rest...) {
+			require.True(t, wanted[job.JID])
+			delete(wanted, job.JID)
+			homes[shards.Of("q", job.JID).Namespace()] = true
+			found, err := shards.Job(ctx, job.JID)
+			require.NoError(t, err)
+			require.Equal(t, qless.StateRunning, found.State)
+			require.NoError(t, job.Complete(ctx))
+		}
+		require.Empty(t, wanted)
+		require.Len(t, homes, map[qless.ShardKey]int{qless.ByJID: 3, qless.ByQueue: 1}[key])
+		_, err = shards.Job(ctx, "nobody")
+		requireCode(t, qless.ErrNotFound, err)
+	}
+}
+
+func TestDependenciesStayWithinAShard(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	shards := e.shards(qless.ByJID, 3)
+	queue := shards.Queue("q")
+	first, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pick"))
+	require.NoError(t, err)
+	second, err := queue.Put(ctx, "K", nil, qless.JID("{order-7}-pack"), qless.DependsOn(first))
+	require.NoError(t, err)
+	job, err := shards.Job(ctx, second)
+	require.NoError(t, err)
+	require.Equal(t, qless.StateDepends, job.State)
+
+	elsewhere := ""
+	for i := 0; elsewhere == ""; i++ {
+		if jid := fmt.Sprint("other-", i); shards.Of("q", jid) != shards.Of("q", first) {
+			elsewhere = jid
+		}
+	}
+	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn(first))
+	requireCode(t, qless.ErrWrongShard, err)
+	_, err = shards.Job(ctx, elsewhere)
+	requireCode(t, qless.ErrNotFound, err)
+
+	depending := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(elsewhere), qless.DependsOn("{order-7}-new")}}
+	_, err = queue.PutMany(ctx, []qless.JobSpec{
+		{Klass: "K", Options: []qless.PutOption{qless.JID("{order-7}-new")}}, depending,
+	})
+	failure := requireCode(t, qless.ErrWrongShard, err)
+	require.Equal(t, elsewhere, failure.JID)
+	require.Contains(t, failure.Message, "jobs[1]: ")
+	_, err = shards.Job(ctx, "{order-7}-new")
+	requireCode(t, qless.ErrNotFound, err)
+
+	_, err = queue.Put(ctx, "K", nil, qless.JID(elsewhere), qless.DependsOn("nobody"))
+	require.NoError(t, err, "a job that does not exist is not waited for")
+}
+
+func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
+	e := newEnv(t)
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer func() { _ = away.Close() }()
+	shards, err := qless.Shard(qless.ByJID,
+		e.client(e.rdb, qless.WithNamespace("here:")), e.client(away, qless.WithNamespace("away:")))
+	require.NoError(t, err)
+	jobs := make([]qless.JobSpec, 50)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
+	}
+	put, err := shards.Queue("q").PutMany(t.Context(), jobs)
+	requireCode(t, qless.ErrUnavailable, err)
+	length, lenErr := shards.Clients()[0].Queue("q").Len(t.Context())
+	require.NoError(t, lenErr)
+	require.Len(t, put, length)
+	require.NotEmpty(t, put)
+	require.Less(t, len(put), 50)
+	_, err = shards.Queue("q").Counts(t.Context())
+	requireCode(t, qless.ErrUnavailable, err)
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+const day = 24 * time.Hour
+
+func (e *env) stats(queue string, at time.Time) qless.Stats {
+	e.t.Helper()
+	stats, err := e.Queue(queue).Stats(e.t.Context(), at)
+	require.NoError(e.t, err)
+	return stats
+}
+
+// work puts a job and lets it wait and run for a time.
+func (e *env) work(queue string, waits, runs time.Duration) {
+	e.t.Helper()
+	e.put(queue)
+	e.clock.Advance(waits)
+	job := e.pop(queue)
+	e.clock.Advance(runs)
+	require.NoError(e.t, job.Complete(e.t.Context()))
+}
+
+func TestStatsOfADay(t *testing.T) {
+	e := newEnv(t)
+	require.Equal(t, qless.Stats{}, e.stats("q", noon))
+	e.work("q", 2*time.Second, 10*time.Second)
+	e.work("q", 4*time.Second, 30*time.Second)
+	e.work("q", 6*time.Second, 20*time.Second)
+	e.work("other", time.Second, time.Second)
+
+	stats := e.stats("q", noon)
+	require.Equal(t, 3, stats.Wait.Count)
+	require.InDelta(t, 4, stats.Wait.Mean.Seconds(), 1e-4)
+	require.InDelta(t, 2, stats.Wait.Std.Seconds(), 1e-4)
+	require.Equal(t, 3, stats.Run.Count)
+	require.InDelta(t, 20, stats.Run.Mean.Seconds(), 1e-4)
+	require.InDelta(t, 10, stats.Run.Std.Seconds(), 1e-4)
+	require.Equal(t, []qless.Bucket{
+		{From: 10 * time.Second, To: 11 * time.Second, Count: 1},
+		{From: 20 * time.Second, To: 21 * time.Second, Count: 1},
+		{From: 30 * time.Second, To: 31 * time.Second, Count: 1},
+	}, stats.Run.Histogram)
+
+	start, end := noon.Truncate(day), noon.Truncate(day).Add(day-time.Second)
+	require.Equal(t, stats, e.stats("q", start), "any time of the day will do")
+	require.Equal(t, stats, e.stats("q", end))
+	require.Equal(t, qless.Stats{}, e.stats("q", end.Add(time.Second)))
+	require.Equal(t, qless.Stats{}, e.stats("q", start.Add(-time.Second)))
+}
+
+func TestSummaryOnOneLine(t *testing.T) {
+	summary := qless.Summary{Count: 3, Mean: 20*time.Second + 1234, Std: 10 * time.Millisecond}
+	require.Equal(t, "3 jobs, 20.000001s on average (std 10ms)", summary.String())
+}
+
+func TestBatchesHaveTheStatisticsOfSingleJobs(t *testing.T) {
+	e := newEnv(t)
+	waits := []time.Duration{7 * time.Second, 5 * time.Second, 2 * time.Second, time.Second}
+	for i, wait := range waits {
+		e.put("q")
+		if i+1 < len(waits) {
+			e.clock.Advance(wait - waits[i+1])
+		} else {
+			e.clock.Advance(wait)
+		}
+	}
+	require.Len(t, e.pops("q", 10), 4)
+	wait := e.stats("q", noon).Wait
+	require.Equal(t, 4, wait.Count)
+	require.InDelta(t, 3.75, wait.Mean.Seconds(), 1e-4)
+	require.InDelta(t, math.Sqrt((3.25*3.25+1.25*1.25+1.75*1.75+2.75*2.75)/3), wait.Std.Seconds(), 1e-4)
+	require.Len(t, wait.Histogram, 4)
+}
+
+func TestHistogramBuckets(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigHeartbeat, 30*day)
+	for _, c := range []struct{ waits, from, to time.Duration }{
+		{0, 0, time.Second},
+		{59*time.Second + 900*time.Millisecond, 59 * time.Second, time.Minute},
+		{60 * time.Second, time.Minute, 2 * time.Minute},
+		{59*time.Minute + 59*time.Second, 59 * time.Minute, time.Hour},
+		{time.Hour, time.Hour, 2 * time.Hour},
+		{24*time.Hour - time.Second, 23 * time.Hour, day},
+		{day, day, 2 * day},
+		{6*day + 23*time.Hour, 6 * day, 7 * day},
+	} {
+		queue := c.waits.String()
+		e.put(queue)
+		e.clock.Advance(c.waits)
+		e.pop(queue)
+		stats := e.stats(queue, e.clock.Now())
+		require.Equal(t, []qless.Bucket{{From: c.from, To: c.to, Count: 1}}, stats.Wait.Histogram, queue)
+	}
+}
+
+func TestFailuresAndRetriesAreCounted(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	e.put("q", qless.JID("a"))
+	e.put("q", qless.JID("b"))
+	for _, job := range e.pops("q", 2) {
+		require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	}
+	stats := e.stats("q", noon)
+	require.Equal(t, 2, stats.Failed)
+	require.Equal(t, 2, stats.Failures)
+	require.Zero(t, stats.Retries)
+
+	e.clock.Advance(day)
+	_, err := e.Queue("other").Unfail(t.Context(), "g", 1)
+	require.NoError(t, err)
+	require.NoError(t, e.Cancel(t.Context(), "b"))
+	stats = e.stats("q", noon)
+	require.Zero(t, stats.Failed, "on the queue and the day of the failure")
+	require.Equal(t, 2, stats.Failures)
+
+	e.pop("other")
+	e.clock.Advance(61 * time.Second)
+	e.pop("other")
+	require.Equal(t, 1, e.stats("other", noon.Add(day)).Retries)
+}
+
+func TestAFailureIsUncountedWhenTheJobIsMoved(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	job := e.pop("q")
+	require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	require.NoError(t, job.Move(t.Context(), "other"))
+	require.Zero(t, e.stats("q", noon).Failed)
+	require.Equal(t, 1, e.stats("q", noon).Failures)
+}
+
+func TestStatisticsExpire(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigStatsHistory, 3)
+	e.work("q", 0, 0)
+	e.put("q")
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	keys, err := e.rdb.Keys(t.Context(), "ql:s:*").Result()
+	require.NoError(t, err)
+	require.Len(t, keys, 3)
+	for _, key := range keys {
+		ttl := e.rdb.TTL(t.Context(), key).Val()
+		require.InDelta(t, (3*day + day/2).Hours(), ttl.Hours(), 0.1, key)
+	}
+}
+
+func TestHistogramsEndBeforeTheirSummaries(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigHistogramHistory, 2)
+	e.work("q", time.Second, time.Second)
+	e.clock.Advance(2 * day)
+	e.work("q", time.Second, time.Second)
+	require.Len(t, e.stats("q", noon).Wait.Histogram, 1)
+	e.clock.Advance(day)
+	e.work("q", time.Second, time.Second)
+	old := e.stats("q", noon).Wait
+	require.Empty(t, old.Histogram)
+	require.Equal(t, 1, old.Count)
+	require.Len(t, e.stats("q", noon.Add(2*day)).Wait.Histogram, 1)
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestTagsKeepTheirOrder(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Tags("b", "a"))
+	job := e.job(jid)
+	require.NoError(t, job.Tag(t.Context(), "c", "a", "d", "c"))
+	require.Equal(t, []string{"b", "a", "c", "d"}, job.Tags)
+	require.Equal(t, job.Tags, e.job(jid).Tags)
+	require.NoError(t, job.Untag(t.Context(), "a", "unknown"))
+	require.Equal(t, []string{"b", "c", "d"}, job.Tags)
+	require.Equal(t, job.Tags, e.job(jid).Tags)
+	require.NoError(t, job.Untag(t.Context(), "b", "c", "d"))
+	require.Empty(t, job.Tags)
+	require.Empty(t, e.job(jid).Tags)
+}
+
+func TestTaggingTwiceIsANoOp(t *testing.T) {
+	e := newEnv(t)
+	a, b := e.put("q", qless.Tags("x")), e.put("q")
+	require.NoError(t, e.job(a).Tag(t.Context(), "x"))
+	tags, err := e.Tags(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Empty(t, tags, "only one job has it")
+	require.NoError(t, e.job(b).Tag(t.Context(), "x"))
+	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
+	require.NoError(t, e.job(b).Untag(t.Context(), "x"))
+	tagged, err := e.Tagged(t.Context(), "x", qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, qless.JIDs{Total: 1, JIDs: []string{a}}, tagged)
+}
+
+func TestTaggedGivesTheLongestTaggedFirst(t *testing.T) {
+	e := newEnv(t)
+	for i := range 30 {
+		e.put("q", qless.JID(fmt.Sprint(i)), qless.Tags("x"))
+	}
+	page, err := e.Tagged(t.Context(), "x", qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 30, page.Total)
+	require.Len(t, page.JIDs, 25)
+	require.Equal(t, "0", page.JIDs[0])
+	page, err = e.Tagged(t.Context(), "x", qless.Page{Offset: 28, Count: 1})
+	require.NoError(t, err)
+	require.Equal(t, qless.JIDs{Total: 30, JIDs: []string{"28"}}, page)
+	page, err = e.Tagged(t.Context(), "unknown", qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, qless.JIDs{}, page)
+}
+
+func TestTagsGivesTheMostUsedFirst(t *testing.T) {
+	e := newEnv(t)
+	for i := range 4 {
+		for _, tag := range []string{"a", "b", "c", "d"}[i:] {
+			e.put("q", qless.Tags(tag))
+		}
+	}
+	tags, err := e.Tags(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d", "c", "b"}, tags, "those of two or more jobs")
+	tags, err = e.Tags(t.Context(), qless.Page{Offset: 1, Count: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"c"}, tags)
+}
+
+func TestTagsEndWithTheJob(t *testing.T) {
+	e := newEnv(t)
+	a := e.put("q", qless.Tags("x", "y"))
+	e.put("q", qless.Tags("x"))
+	require.NoError(t, e.Cancel(t.Context(), a))
+	tags, err := e.Tags(t.Context(), qless.Page{})
+	require.NoError(t, err)
+	require.Empty(t, tags)
+	require.Equal(t, []any{"x", "1"}, e.dump()["ql:tags"])
+}
+
+func TestTagsOfAJobThatIsGone(t *testing.T) {
+	e := newEnv(t)
+	job := e.job(e.put("q"))
+	require.NoError(t, job.Cancel(t.Context()))
+	e.unchanged(func() {
+		require.Equal(t, job.JID, requireCode(t, qless.ErrNotFound, job.Tag(t.Context(), "x")).JID)
+		require.Equal(t, job.JID, requireCode(t, qless.ErrNotFound, job.Untag(t.Context(), "x")).JID)
+	})
+}
+
+func TestTrackedJobsAreListed(t *testing.T) {
+	e := newEnv(t)
+	a, b := e.put("q"), e.put("q")
+	tracked, err := e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, qless.TrackedJobs{}, tracked)
+
+	job := e.job(a)
+	require.NoError(t, job.Track(t.Context()))
+	require.True(t, job.Tracked)
+	require.NoError(t, job.Track(t.Context()), "twice is fine")
+	require.NoError(t, e.job(b).Track(t.Context()))
+	require.True(t, e.job(a).Tracked)
+	tracked, err = e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []*qless.Job{e.job(a), e.job(b)}, tracked.Jobs)
+	require.Empty(t, tracked.Expired)
+	popped := e.pops("q", 2)
+	require.True(t, popped[0].Tracked)
+
+	require.NoError(t, job.Untrack(t.Context()))
+	require.False(t, job.Tracked)
+	require.NoError(t, job.Untrack(t.Context()))
+	require.False(t, e.job(a).Tracked)
+	require.NoError(t, e.Cancel(t.Context(), b))
+	tracked, err = e.Tracked(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, qless.TrackedJobs{Expired: []string{b}}, tracked)
+
+	require.NoError(t, job.Cancel(t.Context()))
+	require.Equal(t, a, requireCode(t, qless.ErrNotFound, job.Track(t.Context())).JID)
+}
+
+func TestSetPriorityMovesAWaitingJob(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("a"))
+	e.put("q", qless.JID("b"))
+	e.put("q", qless.JID("c"))
+	job := e.job("b")
+	require.NoError(t, job.SetPriority(t.Context(), 10))
+	require.Equal(t, 10, job.Priority)
+	require.Equal(t, 10, e.job("b").Priority)
+	require.NoError(t, e.job("a").SetPriority(t.Context(), -10))
+	require.Equal(t, []string{"b", "c", "a"}, jids(e.pops("q", 5)))
+
+	require.NoError(t, job.SetPriority(t.Context(), 3))
+	require.Equal(t, 3, e.job("b").Priority)
+	require.Zero(t, e.counts("q").Waiting, "a running job does not wait")
+	require.NoError(t, job.Cancel(t.Context()))
+	require.Equal(t, "b", requireCode(t, qless.ErrNotFound, job.SetPriority(t.Context(), 1)).JID)
+}

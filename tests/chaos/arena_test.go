@@ -1,0 +1,262 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+const (
+	// lockTime is how long a lock lasts.
+	lockTime = 2 * time.Second
+
+	// limit bounds a whole test.
+	limit = 2 * time.Minute
+
+	queueName  = "work"
+	processes  = 4
+	putAtOnce  = 50
+	lastJobs   = 200
+	jobRetries = 40 // more than there are disturbances: a job that takes long may see many
+)
+
+// plan is what a test is about.
+type plan struct {
+	jobs        int           // how many jobs
+	work        time.Duration // how long a usual job takes at the most
+	longest     time.Duration // how long one takes that outlasts its lock; defaults to 1.5 lock times
+	grace       time.Duration // the grace period
+	shutdown    time.Duration // the workers' ShutdownTimeout
+	redis       []string      // arguments of the server
+	concurrency int           // of each process
+}
+
+// arena is where a test takes place: a server, jobs, and processes that work them.
+type arena struct {
+	*fleet
+	plan
+	ctx    context.Context
+	server *testkit.Server
+	rdb    *redis.Client
+	client *qless.Client
+	events *qless.Events
+	began  time.Time
+	tasks  []qless.JobSpec
+	jids   []string
+
+	completed map[string]bool
+	wanted    chan struct{} // a token for each putAtOnce more jobs to be put
+	away      sync.RWMutex  // held while the server is away
+}
+
+func newArena(t *testing.T, p plan) *arena {
+	if testing.Short() {
+		p.jobs /= 5
+	}
+	if p.longest == 0 {
+		p.longest = lockTime * 3 / 2
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("QLESS_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("QLESS_SEED=%d", seed)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+
+	a := &arena{
+		plan: p, ctx: ctx, began: time.Now(),
+		server:    testkit.Start(t, p.redis...),
+		completed: map[string]bool{},
+		wanted:    make(chan struct{}, p.jobs/putAtOnce+1),
+	}
+	options := testkit.Options(a.server.Addr())
+	options.ReadTimeout = patience
+	a.rdb = redis.NewClient(options)
+	t.Cleanup(func() { _ = a.rdb.Close() })
+	var err error
+	a.client, err = qless.New(a.rdb)
+	require.NoError(t, err)
+	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigHeartbeat, lockTime))
+	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigGracePeriod, p.grace))
+	a.events, err = a.client.Events(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.events.Close() })
+
+	random := rand.New(rand.NewPCG(seed, 0))
+	a.fleet = newFleet(t, random)
+	a.makeJobs(random)
+	return a
+}
+
+// makeJobs makes the jobs. A few of them take longer than a lock lasts.
+func (a *arena) makeJobs(random *rand.Rand) {
+	for i := range a.jobs {
+		task := work{Micros: random.IntN(int(a.work.Microseconds()))}
+		if i < a.jobs-lastJobs && random.IntN(100) == 0 {
+			task.Micros = int((lockTime + time.Duration(random.Int64N(int64(a.longest-lockTime)))).Microseconds())
+		}
+		jid := fmt.Sprintf("job-%d", i)
+		a.jids = append(a.jids, jid)
+		a.tasks = append(a.tasks, qless.JobSpec{Klass: "Work", Data: task, Options: []qless.PutOption{
+			qless.JID(jid), qless.Retries(jobRetries),
+		}})
+	}
+}
+
+// worker returns the settings of a worker process that finds the server at an address.
+func (a *arena) worker(addr string) settings {
+	return settings{
+		Addr: addr, ServerAddr: a.server.Addr(), Queue: queueName, Concurrency: a.concurrency,
+		PollInterval: lockTime / 2, ShutdownTimeout: a.shutdown,
+	}
+}
+
+// begin puts half of the jobs, starts the processes, and has the others but the last ones put
+// as jobs are completed.
+func (a *arena) begin(addrs ...string) {
+	a.t.Helper()
+	half := a.jobs / 2
+	require.NoError(a.t, a.put(0, half))
+	var feeder sync.WaitGroup
+	feeder.Go(func() {
+		last := a.jobs - lastJobs
+		for from := half; from < last; from += putAtOnce {
+			select {
+			case <-a.wanted:
+			case <-a.ctx.Done():
+				return
+			}
+			if err := a.put(from, min(from+putAtOnce, last)); err != nil {
+				a.t.Errorf("jobs could not be put: %v", err)
+				return
+			}
+		}
+	})
+	a.t.Cleanup(feeder.Wait)
+	var all []settings
+	for i := range processes {
+		all = append(all, a.worker(addrs[i%len(addrs)]))
+	}
+	a.start(all...)
+}
+
+// put puts jobs. When the server goes away meanwhile, it looks which of them it has.
+func (a *arena) put(from, to int) error {
+	for {
+		_, err := a.client.Queue(queueName).PutMany(a.ctx, a.tasks[from:to])
+		if err == nil || a.ctx.Err() != nil {
+			return err
+		}
+		a.whenBack(func() { err = nil })
+		known, lookErr := a.client.Jobs(a.ctx, a.jids[from:to]...)
+		if lookErr == nil && len(known) == to-from {
+			return nil
+		}
+	}
+}
+
+// whenBack does something when the server is not away.
+func (a *arena) whenBack(do func()) {
+	a.away.RLock()
+	defer a.away.RUnlock()
+	do()
+}
+
+// until waits until so many jobs are complete.
+func (a *arena) until(count int) {
+	a.t.Helper()
+	for len(a.completed) < count {
+		select {
+		case event := <-a.events.C():
+			switch event.Kind {
+			case qless.EventCompleted:
+				a.complete(event.JID)
+			case qless.EventFailed:
+				a.giveUp(count)
+			case qless.EventGap:
+				a.whenBack(a.readCompleted)
+			}
+		case <-a.ctx.Done():
+			a.giveUp(count)
+		}
+	}
+}
+
+// giveUp fails the test, and tells what is known of the jobs that are not complete.
+func (a *arena) giveUp(count int) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	counts, err := a.client.Queue(queueName).Counts(ctx)
+	a.t.Logf("the queue: %+v (error %v)", counts, err)
+	told := 0
+	for _, jid := range a.jids {
+		if a.completed[jid] || told == 5 {
+			continue
+		}
+		told++
+		fields, err := a.rdb.HGetAll(ctx, "ql:j:"+jid).Result()
+		history := a.rdb.LRange(ctx, "ql:j:"+jid+"-history", 0, -1).Val()
+		a.t.Logf("%s: %v, %v (error %v)", jid, fields, history, err)
+	}
+	a.t.Fatalf("only %d of %d jobs were completed, %d are awaited", len(a.completed), a.jobs, count)
+}
+
+// complete notes a completed job, and wants another one to be put.
+func (a *arena) complete(jid string) {
+	if !a.completed[jid] {
+		a.completed[jid] = true
+		if len(a.completed)%putAtOnce == 0 {
+			a.wanted <- struct{}{}
+		}
+	}
+}
+
+// readCompleted notes the jobs whose completion was not heard.
+func (a *arena) readCompleted() {
+	jids, err := a.rdb.ZRange(a.ctx, "ql:completed", 0, -1).Result()
+	require.NoError(a.t, err)
+	for _, jid := range jids {
+		a.complete(jid)
+	}
+}
+
+// disturb does something to the workers several times, spread over the run at random. The
+// last jobs, which are short, are put when all others are complete, and the last time is in
+// their midst: they are complete within two lock times.
+func (a *arena) disturb(times int, disturb func(i int)) {
+	a.t.Helper()
+	if testing.Short() {
+		times = (times + 1) / 2
+	}
+	stretch := (a.jobs - lastJobs) / times
+	for i := range times - 1 {
+		a.until(i*stretch + a.random.IntN(stretch))
+		disturb(i)
+	}
+	a.until(a.jobs - lastJobs)
+	require.NoError(a.t, a.put(a.jobs-lastJobs, a.jobs))
+	a.until(a.jobs - lastJobs*3/4)
+	disturb(times - 1)
+	last := time.Now()
+	a.until(a.jobs)
+	took := time.Since(last)
+	a.t.Logf("%d jobs and %d disturbances in %v, the rest after the last one in %v",
+		a.jobs, times, time.Since(a.began).Round(time.Millisecond), took.Round(time.Millisecond))
+	require.Less(a.t, took, 2*lockTime, "all jobs are complete within two lock times")
+	a.stop()
+}

@@ -1,0 +1,147 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// settingsVariable is set where this binary is to be a worker process.
+const settingsVariable = "QLESS_CHAOS_WORKER"
+
+// settings are what a worker process is given.
+type settings struct {
+	Addr            string // where its worker finds the server, perhaps through a proxy
+	ServerAddr      string // the server itself, for the handler's questions
+	Queue           string
+	Concurrency     int
+	PollInterval    time.Duration
+	ShutdownTimeout time.Duration
+}
+
+// work is the data of a job: how long it takes.
+type work struct {
+	Micros int `json:"us"`
+}
+
+// workerProcess is this process when it is a worker.
+type workerProcess struct {
+	name   string
+	server *redis.Client
+	runs   atomic.Int64
+	mu     sync.Mutex
+	out    *json.Encoder
+}
+
+// workerMain works until it is told to stop, or its parent has gone; the exit code.
+func workerMain(text string) int {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent does
+		os.Exit(3)
+	}()
+	var s settings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if err := s.run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (s settings) run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	rdb := redis.NewClient(testkit.Options(s.Addr))
+	defer rdb.Close()
+	options := testkit.Options(s.ServerAddr)
+	options.MaxRetries, options.DialTimeout, options.ReadTimeout = -1, answerTimeout, answerTimeout
+	server := redis.NewClient(options)
+	defer server.Close()
+	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	if err != nil {
+		return err
+	}
+	w, err := qless.NewWorker(client, qless.WorkerConfig{
+		Concurrency:     s.Concurrency,
+		PollInterval:    s.PollInterval,
+		Queues:          []string{s.Queue},
+		ShutdownTimeout: s.ShutdownTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	p := &workerProcess{name: w.Name(), server: server, out: json.NewEncoder(os.Stdout)}
+	w.Handle("Work", qless.Typed(p.work))
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	p.tell(record{Kind: ready})
+	<-w.Closed()
+	stats := w.Stats()
+	slog.Info("the worker stopped", "worker", p.name, "completed", stats.Completed,
+		"released", stats.Released, "retried", stats.Retried, "lost", stats.Lost)
+	return nil
+}
+
+// answerTimeout bounds how long a handler waits for the answer to its question.
+const answerTimeout = 300 * time.Millisecond
+
+// work is the handler: it takes as long as the job says, and tells what happens.
+func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) error {
+	run := record{Run: p.runs.Add(1), JID: job.JID, Attempt: job.Retries - job.Remaining + 1}
+	p.tell(run.as(started))
+	defer context.AfterFunc(ctx, func() { p.tell(run.as(canceled)) })()
+
+	p.ask(ctx, run)
+	timer := time.NewTimer(time.Duration(task.Micros) * time.Microsecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	p.ask(ctx, run)
+	ended := run.as(returned)
+	ended.Live = ctx.Err() == nil
+	p.tell(ended)
+	return ctx.Err()
+}
+
+// ask asks the server who holds the job, and tells what does not fit.
+func (p *workerProcess) ask(ctx context.Context, run record) {
+	answer, err := p.server.HMGet(ctx, "ql:j:"+run.JID, "worker", "state").Result()
+	if err != nil || ctx.Err() != nil {
+		return
+	}
+	if answer[0] != p.name || answer[1] != "running" {
+		wrong := run.as(foreign)
+		wrong.Holder = fmt.Sprintf("%v (%v)", answer[0], answer[1])
+		p.tell(wrong)
+	}
+}
+
+// tell prints a record, which is then safe from this process's death.
+func (p *workerProcess) tell(r record) {
+	r.Worker = p.name
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.At == 0 {
+		r.At = time.Now().UnixNano()
+	}
+	_ = p.out.Encode(r)
+}

@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/tour"
+)
+
+func TestEveryCommandWorksOnACluster(t *testing.T) {
+	c := startNodes(t, false)
+	guide := tour.NewGuide(t)
+	for i, master := range c.all {
+		t.Run(fmt.Sprint("master", i), func(t *testing.T) {
+			rdb := c.client()
+			rdb.AddHook(guide)
+			ql := client(t, rdb, "{"+c.tag(master, 0)+"}:ql:")
+			tour.Furnish(t, ql)
+			tour.Dashboard(t, ql)
+			tour.Client(t, ql)
+			tour.Worker(t, ql, ql)
+			keys := master.rdb.DBSize(t.Context()).Val()
+			require.NotZero(t, keys)
+		})
+	}
+	require.Empty(t, guide.Missing(t), "scripts that did not run")
+}
+
+func TestANamespaceOnAClusterNeedsAHashTag(t *testing.T) {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}})
+	defer func() { _ = rdb.Close() }()
+	for _, namespace := range []string{"ql:", "{}:ql:", "{:ql:", "}{:ql:"} {
+		_, err := qless.New(rdb, qless.WithNamespace(namespace))
+		require.ErrorIs(t, err, qless.ErrInvalid, namespace)
+	}
+	for _, namespace := range []string{"{a}:ql:", "ql:{a}:", "{a}{}:"} {
+		_, err := qless.New(rdb, qless.WithNamespace(namespace))
+		require.NoError(t, err, namespace)
+	}
+}

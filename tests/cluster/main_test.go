@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Silence() // servers that are gone are part of the tests
+	goleak.VerifyTestMain(m)
+}
+
+// quiet is where clients report what the tests expect.
+var quiet = testkit.Quiet
+
+// patience is how long a test waits for what has to happen. It is far more than that takes:
+// it turns a hang into a failure.
+const patience = testkit.Patience
+
+// until returns when a condition holds that no event tells of, such as what the nodes of a cluster
+// think of each other. It is the one place that asks again and again, by a timer.
+func until(t testing.TB, what string, condition func(ctx context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			if condition(ctx) {
+				return
+			}
+			timer.Reset(5 * time.Millisecond)
+		case <-ctx.Done():
+			require.FailNow(t, "it did not come to pass", "%s", what)
+		}
+	}
+}
+
+// client returns a client of a namespace.
+func client(t testing.TB, rdb redis.UniversalClient, namespace string, options ...qless.Option) *qless.Client {
+	t.Helper()
+	all := []qless.Option{qless.WithNamespace(namespace), qless.WithLogger(quiet())}
+	c, err := qless.New(rdb, append(all, options...)...)
+	require.NoError(t, err)
+	return c
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// soonAfter is what a wake-up may take on a busy machine. It takes a millisecond or two.
+const soonAfter = 500 * time.Millisecond
+
+// listens waits until a worker is idle on a master, and is heard of there.
+func listens(t testing.TB, on *redis.Client, namespace, worker string) {
+	t.Helper()
+	until(t, "an idle worker that listens", func(ctx context.Context) bool {
+		channel := namespace + "x:wake:" + worker
+		return on.PubSubNumSub(ctx, channel).Val()[channel] == 1 &&
+			on.PubSubNumSub(ctx, namespace+"x:listen").Val()[namespace+"x:listen"] == 1 &&
+			on.SIsMember(ctx, namespace+"x:idle", worker).Val()
+	})
+}
+
+// wakes puts jobs, each when the worker is idle, and requires that it takes each soon.
+func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, worked <-chan string) {
+	t.Helper()
+	var took []time.Duration
+	for range 20 {
+		listens(t, on, c.Namespace(), w.Name())
+		began := time.Now()
+		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		require.Equal(t, jid, testkit.Soon(t, "a job", worked))
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("from put to work: %v at the median, %v at the most", took[len(took)/2], took[len(took)-1])
+	require.Less(t, took[len(took)-1], soonAfter)
+}
+
+// startWorker starts a worker that tells what it works.
+func startWorker(t testing.TB, c *qless.Client, poll time.Duration) (*qless.Worker, <-chan string) {
+	t.Helper()
+	worked := make(chan string, 1000)
+	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: poll})
+	require.NoError(t, err)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	require.NoError(t, w.Start(context.Background()))
+	t.Cleanup(func() { _ = w.Stop(context.Background()) })
+	return w, worked
+}
+
+func TestWorkersAreWokenOnEveryMaster(t *testing.T) {
+	c := startNodes(t, false)
+	for i, master := range c.all {
+		t.Run(fmt.Sprint("master", i), func(t *testing.T) {
+			ql := client(t, c.client(), "{"+c.tag(master, 0)+"}:ql:")
+			w, worked := startWorker(t, ql, time.Hour)
+			wakes(t, ql, master.rdb, w, worked)
+		})
+	}
+}
+
+// A master that becomes a replica keeps its subscribers, and PUBLISH on the new one does not count
+// them: nobody is woken until the worker has asked once more.
+func TestWorkersAreWokenAfterAFailover(t *testing.T) {
+	c := startNodes(t, true)
+	const poll = 2 * time.Second
+	ql := client(t, c.client(), "{wakes}:ql:")
+	w, worked := startWorker(t, ql, poll)
+	before := c.masterOf(c.slotOf("wakes"))
+	wakes(t, ql, before.rdb, w, worked)
+	after := c.failOver(before)
+	began := time.Now()
+	jid, err := ql.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.Equal(t, jid, testkit.Soon(t, "a job", worked))
+	require.Less(t, time.Since(began), poll+soonAfter)
+	wakes(t, ql, after.rdb, w, worked)
+}
+
+func TestWorkersAreWokenAfterTheirSlotMoved(t *testing.T) {
+	c := startNodes(t, false)
+	ql := client(t, c.client(), "{wakes}:ql:")
+	slot := c.slotOf("wakes")
+	w, worked := startWorker(t, ql, 2*time.Second)
+	wakes(t, ql, c.masterOf(slot).rdb, w, worked)
+	to := c.otherMaster(slot)
+	c.moveSlot(slot, to, func() {})
+	wakes(t, ql, to.rdb, w, worked)
+}
+
+func TestEventsAreHeardFromEveryMaster(t *testing.T) {
+	c := startNodes(t, true)
+	ql := client(t, c.client(), "{told}:ql:")
+	events, err := ql.Events(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, events.Close()) }()
+	told := func() {
+		t.Helper()
+		jid, err := ql.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		for {
+			event := testkit.Soon(t, "an event", events.C())
+			if event.Kind != qless.EventGap {
+				require.Equal(t, jid, event.JID)
+				return
+			}
+		}
+	}
+	told()
+	c.failOver(c.masterOf(c.slotOf("told")))
+	c.settled()
+	told() // the nodes pass on what is published, whoever is the master
+}

@@ -1,0 +1,61 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// patience is how long a test waits for what has to happen. It is far more than that takes:
+// it turns a hang into a failure.
+const patience = 20 * time.Second
+
+// clients is where the install script puts the clients of other languages.
+const clients = "../../.cache/interop/"
+
+func TestMain(m *testing.M) {
+	install := exec.Command("./install")
+	if output, err := install.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%stests/interop/install could not get the other clients: %v\n", output, err)
+		os.Exit(1)
+	}
+	testkit.Silence()
+	os.Exit(m.Run())
+}
+
+// others are what shares Redis with this package: a client of another language that runs our
+// script, and a script that is not ours.
+var others = []struct {
+	name  string
+	start func(t *testing.T, server *testkit.Server) side
+}{
+	{"client", startPeer},
+	{"stock script", startStock},
+}
+
+// withOthers has a subtest for each of the others, on a server of its own.
+func withOthers(t *testing.T, run func(t *testing.T, server *testkit.Server, them side)) {
+	for _, other := range others {
+		t.Run(other.name, func(t *testing.T) {
+			t.Parallel()
+			server := testkit.Start(t)
+			run(t, server, other.start(t, server))
+		})
+	}
+}
+
+// must runs an operation that must not fail.
+func must(t *testing.T, s side, op string, args args) any {
+	t.Helper()
+	reply, err := s.do(t.Context(), op, args)
+	require.NoError(t, err, "%s %s %v", s, op, args)
+	return reply
+}

@@ -1,0 +1,173 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// A wake is a way in which the other side makes the job j of the queue q ready.
+type wake struct {
+	how     string
+	before  []deed
+	step    deed
+	unheard bool // a script that is not ours does it without a word
+}
+
+// A deed is an operation of the other side.
+type deed struct {
+	op   string
+	args args
+}
+
+var wakes = []wake{
+	{how: "put", step: deed{"put", args{"queue": "q", "jid": "j"}}},
+	{how: "delayed put", step: deed{"put", args{"queue": "q", "jid": "j", "delay": 1.0}}},
+	{
+		how:    "next queue",
+		before: []deed{{"put", args{"queue": "other", "jid": "j"}}, {"pop", args{"queue": "other"}}},
+		step:   deed{"complete", args{"jid": "j", "next": "q"}},
+	},
+	{
+		how:    "move",
+		before: []deed{{"put", args{"queue": "other", "jid": "j"}}},
+		step:   deed{"move", args{"jid": "j", "queue": "q"}},
+	},
+	{
+		how: "dependency",
+		before: []deed{
+			{"put", args{"queue": "other", "jid": "first"}}, {"pop", args{"queue": "other"}},
+			{"put", args{"queue": "q", "jid": "j", "depends": []any{"first"}}},
+		},
+		step:    deed{"complete", args{"jid": "first"}},
+		unheard: true,
+	},
+	{
+		how: "unfail",
+		before: []deed{
+			{"put", args{"queue": "other", "jid": "j"}}, {"pop", args{"queue": "other"}},
+			{"fail", args{"jid": "j", "group": "g", "message": "m"}},
+		},
+		step:    deed{"unfail", args{"group": "g", "queue": "q"}},
+		unheard: true,
+	},
+	{
+		how:     "unpause",
+		before:  []deed{{"pause", args{"queue": "q"}}, {"put", args{"queue": "q", "jid": "j"}}},
+		step:    deed{"unpause", args{"queue": "q"}},
+		unheard: true,
+	},
+	{how: "recurring job", step: deed{"recur", args{"queue": "q", "jid": "j", "interval": 3600.0}}, unheard: true},
+}
+
+// An idle worker of ours is woken by what the other side does; what it does without a word, it
+// finds when it looks by itself.
+func TestOthersWakeOurWorker(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		_, isStock := them.(*stock)
+		for _, w := range wakes {
+			pollInterval := time.Hour
+			if w.unheard && isStock {
+				pollInterval = 50 * time.Millisecond
+			}
+			t.Run(w.how, func(t *testing.T) {
+				rdb := server.Client(t)
+				require.NoError(t, rdb.FlushAll(t.Context()).Err())
+				must(t, them, "begin", args{"worker": "theirs"})
+				for _, s := range w.before {
+					must(t, them, s.op, s.args)
+				}
+				ran := idleWorker(t, rdb, pollInterval)
+				must(t, them, w.step.op, w.step.args)
+				select {
+				case jid := <-ran:
+					assert.Contains(t, []string{"j", "j-1"}, jid)
+				case <-time.After(patience):
+					require.Fail(t, "the worker was not woken")
+				}
+			})
+		}
+	})
+}
+
+// idleWorker starts a worker and waits until it is idle. The channel tells what it runs.
+func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-chan string {
+	client := newClient(t, rdb)
+	ran := make(chan string, 1)
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: pollInterval, Concurrency: 1})
+	require.NoError(t, err)
+	worker.Handle("*", func(_ context.Context, job *qless.Job) error {
+		ran <- job.JID
+		return nil
+	})
+	require.NoError(t, worker.Start(t.Context()))
+	t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+	require.NoError(t, until(func() error {
+		idle := rdb.SIsMember(t.Context(), "ql:x:idle", worker.Name()).Val()
+		heard := rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"]
+		if !idle || heard == 0 {
+			return fmt.Errorf("idle %v, heard by %d", idle, heard)
+		}
+		return nil
+	}))
+	return ran
+}
+
+// newClient returns a client whose workers tell nothing of the locks that they lose.
+func newClient(t *testing.T, rdb *redis.Client) *qless.Client {
+	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	return client
+}
+
+// What the other side does to a job that our worker runs ends its handler's context.
+func TestOthersTakeJobsFromOurWorker(t *testing.T) {
+	for _, theft := range []struct {
+		op   string
+		args args
+		want error
+	}{
+		{"timeout", args{"jid": "j"}, qless.ErrLockLost},
+		{"put", args{"queue": "other", "jid": "j"}, qless.ErrLockLost},
+		{"cancel", args{"jid": "j"}, qless.ErrCanceled},
+	} {
+		t.Run(theft.op, func(t *testing.T) {
+			withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+				must(t, them, "begin", args{"worker": "theirs"})
+				must(t, them, "put", args{"queue": "q", "jid": "j"})
+				client := newClient(t, server.Client(t))
+				worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
+				require.NoError(t, err)
+				began, ended := make(chan struct{}, 2), make(chan error, 2)
+				worker.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+					began <- struct{}{}
+					<-ctx.Done()
+					ended <- context.Cause(ctx)
+					return nil
+				})
+				require.NoError(t, worker.Start(t.Context()))
+				t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+				<-began
+				must(t, them, "pause", args{"queue": "q"}) // so that it stays away
+				must(t, them, theft.op, theft.args)
+				select {
+				case cause := <-ended:
+					assert.ErrorIs(t, cause, theft.want)
+				case <-time.After(patience):
+					require.Fail(t, "the handler was not told")
+				}
+			})
+		})
+	}
+}

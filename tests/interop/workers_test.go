@@ -1,0 +1,188 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// manyJobs is how many jobs the workers of both sides share.
+const manyJobs = 2000
+
+// Workers of both sides on one queue run every job once.
+func TestWorkersShareAQueue(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		rdb := server.Client(t)
+		us := &ours{rdb: rdb}
+		must(t, us, "begin", args{"worker": "ours"})
+		must(t, them, "begin", args{"worker": "theirs"})
+		events, err := us.client.Events(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = events.Close() })
+
+		putMany(t, us, them)
+		met := startTheirs(t, server, them)
+		worker, err := qless.NewWorker(us.client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 4})
+		require.NoError(t, err)
+		worker.Handle("work.Count", func(ctx context.Context, job *qless.Job) error {
+			select {
+			case <-met: // their workers get their share too
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			return count(ctx, rdb, job.JID)
+		})
+		require.NoError(t, worker.Start(t.Context()))
+		t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		completed := map[string]bool{}
+		for len(completed) < manyJobs {
+			select {
+			case event := <-events.C():
+				require.NotEqual(t, qless.EventFailed, event.Kind, "%+v", event)
+				require.NotEqual(t, qless.EventLockLost, event.Kind, "%+v", event)
+				require.NotEqual(t, qless.EventGap, event.Kind)
+				if event.Kind == qless.EventCompleted {
+					require.False(t, completed[event.JID], "%s was completed twice", event.JID)
+					completed[event.JID] = true
+				}
+			case <-ctx.Done():
+				require.FailNow(t, "not all jobs were completed", "%d of %d", len(completed), manyJobs)
+			}
+		}
+
+		runs, err := rdb.HGetAll(t.Context(), "runs").Result()
+		require.NoError(t, err)
+		assert.Equal(t, manyJobs, len(runs), "jobs that ran")
+		for jid, times := range runs {
+			assert.Equal(t, "1", times, "runs of %s", jid)
+		}
+		for _, s := range []side{us, them} {
+			assert.Equal(t, 0.0, must(t, s, "counts", args{"queue": "q"}).(map[string]any)["running"])
+			assert.Empty(t, must(t, s, "failed", nil))
+		}
+	})
+}
+
+// putMany puts half of the jobs by each side.
+func putMany(t *testing.T, sides ...side) {
+	var putting sync.WaitGroup
+	for _, s := range sides {
+		putting.Go(func() {
+			for i := range manyJobs / len(sides) {
+				jid := fmt.Sprintf("%s-%d", s, i)
+				if _, err := s.do(t.Context(), "put", args{"queue": "q", "klass": "work.Count", "jid": jid}); !assert.NoError(t, err) {
+					return
+				}
+			}
+		})
+	}
+	putting.Wait()
+	require.False(t, t.Failed())
+}
+
+// count counts a run, as python/work.py does.
+func count(ctx context.Context, rdb *redis.Client, jid string) error {
+	return rdb.HIncrBy(ctx, "runs", jid, 1).Err()
+}
+
+// startTheirs starts workers of the other side. The channel is closed when each of them has run
+// a job.
+func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{} {
+	names := []string{"SerialWorker", "ForkingWorker"}
+	met := meet(t, server.Client(t), names)
+	if s, ok := them.(*stock); ok {
+		var working sync.WaitGroup
+		t.Cleanup(working.Wait)
+		for _, name := range names {
+			own := &stock{rdb: s.rdb, script: s.script, worker: name, held: map[string]map[string]any{}}
+			working.Go(func() { own.work(t) })
+		}
+		return met
+	}
+	for _, name := range names {
+		startWorker(t, server, name)
+	}
+	return met
+}
+
+// meet returns a channel that is closed when workers of all these names have told that they ran
+// a job.
+func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
+	missing := map[string]bool{}
+	for _, name := range names {
+		missing[name] = true
+	}
+	ran := rdb.Subscribe(t.Context(), "ran")
+	t.Cleanup(func() { _ = ran.Close() })
+	_, err := ran.Receive(t.Context())
+	require.NoError(t, err)
+	met := make(chan struct{})
+	go func() {
+		for len(missing) > 0 {
+			message, err := ran.ReceiveMessage(t.Context())
+			if err != nil {
+				return
+			}
+			delete(missing, message.Payload)
+		}
+		close(met)
+	}()
+	return met
+}
+
+// startWorker starts a worker of qless-py, and ends it with the test.
+func startWorker(t *testing.T, server *testkit.Server, kind string) {
+	scripts, err := filepath.Abs("python")
+	require.NoError(t, err)
+	process := exec.Command(venv(t), filepath.Join(scripts, "worker.py"), kind, "redis://"+server.Addr())
+	process.Dir = t.TempDir() // they make folders where they are
+	process.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
+	var printed strings.Builder
+	process.Stdout, process.Stderr = &printed, &printed
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, process.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with those that it forked
+		_ = process.Wait()
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", kind, printed.String())
+		}
+	})
+}
+
+// work runs jobs by the script until there are none.
+func (s *stock) work(t *testing.T) {
+	ctx := t.Context()
+	for {
+		jobs, err := s.do(ctx, "pop", args{"queue": "q"})
+		if !assert.NoError(t, err) || isEmpty(jobs) {
+			return
+		}
+		jid := jobs.([]any)[0].(map[string]any)["jid"].(string)
+		if !assert.NoError(t, count(ctx, s.rdb, jid)) || !assert.NoError(t, s.rdb.Publish(ctx, "ran", s.worker).Err()) {
+			return
+		}
+		if _, err = s.do(ctx, "complete", args{"jid": jid}); !assert.NoError(t, err) {
+			return
+		}
+	}
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs the tests on every server that can be had, in both protocols, and prints what passed where.
+# It fails when any test fails, and when no server can be had.
+#
+#   tests/servers/matrix.sh [NAME...]    the servers that fetch.sh knows by these names; all, without any
+#
+# SUITES names packages to test; "./tests/conformance ./tests/api ./tests/worker ./tests/interop" without it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+read -ra suites <<<"${SUITES:-./tests/conformance ./tests/api ./tests/worker ./tests/interop}"
+logs=.cache/servers/logs
+rm -rf "$logs"
+mkdir -p "$logs"
+
+layout='%-13s %-8s %-5s'
+for suite in "${suites[@]}"; do
+  layout+="  %-$((${#suite} < 12 ? 12 : ${#suite}))s"
+done
+layout+='\n'
+table=$(printf "$layout" server version RESP "${suites[@]}")
+failed=()
+
+servers=$(tests/servers/fetch.sh "$@")
+if [ -z "$servers" ]; then
+  echo "no server could be had" >&2
+  exit 1
+fi
+while read -r name program; do
+  version=$("$program" --version | sed 's/.* v=\([0-9.]*\).*/\1/')
+  for resp in 2 3; do
+    cells=()
+    for suite in "${suites[@]}"; do
+      log=$logs/$name-resp$resp-${suite//[.\/]/}.log
+      echo "$name RESP$resp: go test $suite"
+      began=$SECONDS
+      if QLESS_REDIS_SERVER=$program QLESS_RESP=$resp go test -count=1 -timeout 5m -tags interop "$suite" >"$log" 2>&1 </dev/null; then
+        cells+=("passed $((SECONDS - began)) s")
+      else
+        cells+=("FAILED")
+        failed+=("$log")
+      fi
+    done
+    table+=$'\n'$(printf "$layout" "$name" "$version" "$resp" "${cells[@]}")
+  done
+done <<<"$servers"
+
+printf '\n%s\n' "$table"
+for log in "${failed[@]}"; do
+  printf '\n%s:\n' "$log"
+  grep -E '^ *--- FAIL|^panic|^FAIL' "$log" || tail -n 20 "$log"
+done
+test ${#failed[@]} -eq 0

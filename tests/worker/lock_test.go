@@ -1,0 +1,382 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// holding starts a worker whose handler holds its job until its context ends, and puts one.
+// It returns what the context ended with.
+func (e *env) holding(config qless.WorkerConfig) (w *testWorker, jid string, end chan error, causes chan error) {
+	e.t.Helper()
+	w = e.worker(config)
+	handler, running, end := hold()
+	causes = make(chan error, 10)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		err := handler(ctx, job)
+		if ctx.Err() != nil {
+			causes <- context.Cause(ctx)
+		}
+		return err
+	})
+	w.start()
+	jid = e.put("q")
+	soon(e.t, "a job", running)
+	return w, jid, end, causes
+}
+
+func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w, jid, end, causes := e.holding(qless.WorkerConfig{})
+	expires := e.job(jid).Expires
+	first := w.await(t, "a renewal", 1, of("renew"))
+	fifth := w.await(t, "a renewal", 5, of("renew"))
+	require.GreaterOrEqual(t, fifth.at.Sub(first.at), 500*time.Millisecond, "at a third of the lock's time")
+	require.Greater(t, e.job(jid).Expires.Sub(expires), 500*time.Millisecond)
+	end <- nil
+	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	require.Empty(t, causes)
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job(jid).History))
+}
+
+func TestLocksOfManyJobsAreRenewedTogether(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.9")
+	for range 8 {
+		e.put("q")
+	}
+	w := e.worker(qless.WorkerConfig{Concurrency: 20})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.start()
+	for range 8 {
+		soon(t, "a job", running)
+	}
+	require.Len(t, w.await(t, "a renewal", 2, of("renew")).args, 1+8)
+	require.Len(t, w.Stats().Running, 8)
+}
+
+// A job whose hash was replaced by something else makes the server fail the script.
+func TestOneDamagedJobDoesNotKeepOthersFromBeingRenewed(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.put("q", qless.JID("damaged"))
+	w, jid, _, causes := e.holding(qless.WorkerConfig{})
+	until(t, "both run", func() bool { return len(w.Stats().Running) == 2 })
+	require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "text", 0).Err())
+	require.ErrorIs(t, soon(t, "the end of the damaged job's context", causes), qless.ErrLockLost)
+	expires := e.job(jid).Expires
+	until(t, "the other one is renewed", func() bool { return e.job(jid).Expires.After(expires) })
+	require.Empty(t, causes)
+	require.Len(t, w.Stats().Running, 1)
+}
+
+func TestALostLockEndsTheContext(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose  func(ctx context.Context, job *qless.Job) error
+		cause *qless.Error
+		state qless.State
+	}{
+		"timed out": {func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) }, qless.ErrLockLost, qless.StateTimedOut},
+		"moved":     {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.ErrLockLost, qless.StateWaiting},
+		"canceled":  {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, qless.ErrCanceled, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1})
+			w.Pause() // it would take the job again
+			require.NoError(t, c.lose(t.Context(), e.job(jid)))
+			cause := soon(t, "the end of the context", causes)
+			require.ErrorIs(t, cause, c.cause)
+			canceled := 0
+			if c.cause == qless.ErrCanceled {
+				canceled = 1
+				w.log.await(t, "level=INFO", 1)
+			} else {
+				w.log.await(t, "a job's result was discarded", 1)
+			}
+			until(t, "the handler has returned", func() bool {
+				stats := w.Stats()
+				return stats.Canceled+stats.Lost == 1
+			})
+			w.stop()
+			require.Equal(t, canceled, w.Stats().Canceled)
+			require.Equal(t, 1-canceled, w.Stats().Lost)
+			require.Equal(t, canceled, w.log.count("a job was canceled while it ran"))
+			if canceled == 1 {
+				require.Equal(t, 1, w.log.count("level="), "a cancel is one line")
+			}
+			require.Empty(t, w.Stats().Running)
+			require.Zero(t, w.count(of("finish")))
+			if c.state != "" {
+				require.Equal(t, c.state, e.job(jid).State)
+			}
+		})
+	}
+}
+
+func TestAWorkerMayTakeAJobAgainThatItLost(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2})
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
+	end <- nil
+	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	w.stop()
+	require.Equal(t, 1, w.Stats().Lost)
+	require.Equal(t, 1, w.Stats().Completed)
+}
+
+// An event may be about an earlier lock of the job, and come late.
+func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
+	for _, event := range []string{"lock_lost", "canceled"} {
+		e := newLiveEnv(t)
+		w, jid, end, causes := e.holding(qless.WorkerConfig{})
+		message := `{"jid":"` + jid + `","event":"` + event + `","worker":"` + w.Name() + `"}`
+		require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		w.await(t, "a renewal", 1, of("renew"))
+		end <- nil
+		require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+		require.Empty(t, causes)
+	}
+}
+
+// nowhere stands for a server that does not answer, until the test ends.
+func nowhere(t *testing.T) func(func() error) error {
+	gone := make(chan struct{})
+	t.Cleanup(func() { close(gone) })
+	return func(func() error) error { <-gone; return errors.New("it did not answer") }
+}
+
+func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
+	for name, renewing := range map[string]func(*testing.T) func(func() error) error{
+		"refused": func(*testing.T) func(func() error) error {
+			return func(func() error) error { return errors.New("no") }
+		},
+		"silent": nowhere,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.set(qless.ConfigHeartbeat, "0.6")
+			e.set(qless.ConfigGracePeriod, "0")
+			w := e.worker(qless.WorkerConfig{})
+			w.instead("renew", renewing(t))
+			handler, running, _ := hold()
+			ended := make(chan time.Time, 1)
+			causes := make(chan error, 1)
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				err := handler(ctx, job)
+				ended <- time.Now()
+				causes <- context.Cause(ctx)
+				return err
+			})
+			w.start()
+			jid := e.put("q")
+			soon(t, "a job", running)
+			expires := e.job(jid).Expires
+			require.WithinDuration(t, expires, soon(t, "the end of the context", ended), 300*time.Millisecond)
+			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
+			w.log.await(t, "a job's result was discarded", 1)
+			attempts := w.count(func(c tapped) bool { return c.script == "renew" })
+			require.Less(t, attempts, 15, "it does not spin")
+		})
+	}
+}
+
+func TestALockEndsWhenTheServerHangs(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w, _, _, causes := e.holding(qless.WorkerConfig{})
+	before := time.Now()
+	e.server.Suspend()
+	defer e.server.Resume()
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
+	require.Less(t, time.Since(before), 2*time.Second)
+	e.server.Resume()
+	w.stopNow()
+}
+
+// Once a job is given up, a renewal that was on its way locks it for nobody.
+func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	givenUp, renewed := make(chan bool), make(chan bool)
+	w.instead("renew", func(send func() error) error {
+		<-givenUp
+		defer close(renewed)
+		w.instead("renew", nil)
+		return errors.Join(e.Config().Set(t.Context(), qless.ConfigHeartbeat, 3600), send())
+	})
+	runs := 0
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+		if runs++; runs == 1 {
+			<-ctx.Done()
+			close(givenUp)
+			<-renewed
+		}
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+	w.stop()
+	require.Equal(t, 1, w.Stats().Lost)
+}
+
+func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.set(qless.ConfigGracePeriod, "0")
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	w.instead("renew", func(func() error) error { return errors.New("no") })
+	givenUp, taken := make(chan bool), make(chan bool)
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+		<-ctx.Done()
+		close(givenUp)
+		<-taken
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	soon(t, "the end of the lock", givenUp)
+	e.set(qless.ConfigHeartbeat, "60")
+	var jobs []*qless.Job
+	until(t, "another worker takes the job", func() bool {
+		jobs, _ = e.Queue("q").Pop(t.Context(), 1)
+		return len(jobs) == 1
+	})
+	close(taken)
+	require.Contains(t, w.outcome(jid).answer, "has been handed out to another worker")
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	w.stop()
+	require.Equal(t, 1, w.Stats().Lost)
+	require.Zero(t, w.Stats().Retried)
+	require.Zero(t, w.log.count("an outcome was discarded"))
+}
+
+// A renewal whose answer takes longer than the time to the next one.
+func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "2.4")
+	w, jid, end, causes := e.holding(qless.WorkerConfig{})
+	slowly := func(send func() error) error {
+		err := send()
+		<-time.After(time.Second) // the way back is slow
+		return err
+	}
+	w.instead("renew", slowly)
+	w.await(t, "a renewal", 4, of("renew"))
+	require.Empty(t, causes)
+	end <- nil
+	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+}
+
+func TestAHandlerMayRenewItsLockItself(t *testing.T) {
+	e := newLiveEnv(t)
+	job, got := e.works(qless.WorkerConfig{}, func(ctx context.Context, job *qless.Job) error {
+		if err := job.SetData("half done"); err != nil {
+			return err
+		}
+		if err := errOf(job.Heartbeat(ctx)); err != nil {
+			return err
+		}
+		return job.Refresh(ctx)
+	})
+	require.Equal(t, told{"complete", "complete"}, got)
+	require.Equal(t, `"half done"`, string(job.Data))
+}
+
+// The server knows a lock by its worker's name alone, which is the same in both runs.
+func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 2})
+	runs, lost := make(chan *qless.Job, 2), make(chan error, 2)
+	next := make(chan error)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		runs <- job
+		select {
+		case <-ctx.Done():
+			lost <- context.Cause(ctx)
+			return nil
+		case err := <-next:
+			return err
+		}
+	})
+	w.start()
+	jid := e.put("q")
+	first := soon(t, "the first run", runs)
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.ErrorIs(t, soon(t, "the end of the context", lost), qless.ErrLockLost)
+	soon(t, "the second run", runs)
+
+	require.NoError(t, first.Refresh(t.Context()))
+	for op, act := range map[string]func() error{
+		"complete":  func() error { return first.Complete(t.Context()) },
+		"fail":      func() error { return first.Fail(t.Context(), "g", "m") },
+		"retry":     func() error { return errOf(first.Retry(t.Context())) },
+		"heartbeat": func() error { return errOf(first.Heartbeat(t.Context())) },
+		"requeue":   func() error { return first.Move(t.Context(), "other") },
+		"timeout":   func() error { return first.Timeout(t.Context()) },
+	} {
+		e.unchanged(func() {
+			err := requireCode(t, qless.ErrLockLost, act())
+			require.Equal(t, op, err.Op)
+			require.Equal(t, jid, err.JID)
+		})
+	}
+	next <- nil
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+}
+
+func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 2})
+	runs, again, ended := make(chan bool, 2), make(chan bool), make(chan error, 1)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		runs <- true
+		if job.Remaining == 4 {
+			<-again
+			return nil
+		}
+		if err := errOf(job.Retry(ctx)); err != nil {
+			return err
+		}
+		soon(t, "the second run", runs)
+		ended <- job.Complete(ctx)
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	soon(t, "the first run", runs)
+	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
+	close(again)
+	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+}
+
+func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	canceled := make(chan error, 1)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		<-ctx.Done()
+		canceled <- job.Cancel(t.Context())
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
+	w.Pause()
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.NoError(t, soon(t, "the end of the handler", canceled))
+	_, err := e.Job(t.Context(), jid)
+	require.ErrorIs(t, err, qless.ErrNotFound)
+}

@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// An askingLogger asks the worker about itself, to add that to what it says.
+type askingLogger struct {
+	*journal
+	worker atomic.Pointer[qless.Worker]
+}
+
+func (l *askingLogger) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *askingLogger) Handle(ctx context.Context, record slog.Record) error {
+	if w := l.worker.Load(); w != nil {
+		_, _ = w.Stats(), w.Healthy()
+	}
+	return l.journal.Handle(ctx, record)
+}
+
+// askedWorker makes a worker whose logger asks it.
+func (e *env) askedWorker(config qless.WorkerConfig) *testWorker {
+	e.t.Helper()
+	logger := &askingLogger{journal: newJournal()}
+	config.Logger = slog.New(logger)
+	w := e.worker(config)
+	w.log = logger.journal
+	logger.worker.Store(w.Worker)
+	return w
+}
+
+func TestALoggerMayAskTheWorkerAboutAnUnknownKlass(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.askedWorker(qless.WorkerConfig{}).start()
+	w.outcome(e.put("q"))
+	w.log.await(t, "no handler here takes the klass", 1)
+}
+
+func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.askedWorker(qless.WorkerConfig{})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.start()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	w.Pause()
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	w.log.await(t, "a lock is lost", 1)
+	w.log.await(t, "a job's result was discarded", 1)
+}
+
+func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.askedWorker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.instead("finish", func(send func() error) error {
+		if err := e.Timeout(t.Context(), "j"); err != nil {
+			return err
+		}
+		w.instead("finish", nil)
+		return send()
+	})
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "an outcome was discarded", 1)
+}
+
+func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.askedWorker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.beforeItHears("j", func() error { return errOffline })
+	w.start()
+	e.put("q", qless.JID("j"))
+	w.ends("j")
+	w.log.await(t, "a job whose reservation was not heard of is given back", 1)
+	w.log.await(t, "the server is back", 1)
+}
+
+func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w := e.askedWorker(qless.WorkerConfig{})
+	w.instead("renew", func(func() error) error { return errOffline })
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.start()
+	e.put("q")
+	soon(t, "a job", running)
+	w.log.await(t, "locks could not be renewed", 1)
+	w.log.await(t, "a lock has ended before it could be renewed", 1)
+	w.log.await(t, "a job's result was discarded", 1)
+}
+
+func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.askedWorker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server refuses an outcome", 1)
+	w.log.await(t, "an outcome was given up", 1)
+}
+
+// A worker whose connection is refused logs it, without the password.
+func TestAWorkerLogsNoPassword(t *testing.T) {
+	e := newEnv(t)
+	rules := []string{"on", ">pa5sw0rd", "~*", "&*", "+@all"}
+	require.NoError(t, e.rdb.ACLSetUser(t.Context(), "alice", rules...).Err())
+	log := newJournal()
+	client, err := qless.Dial(t.Context(), "redis://alice:pa5sw0rd@"+e.server.Addr(), qless.WithLogger(slog.New(log)))
+	require.NoError(t, err)
+	defer client.Close()
+	heard := testkit.Overhear(t)
+	require.NoError(t, e.rdb.ACLDelUser(t.Context(), "alice").Err())
+	w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	log.await(t, "can't listen for events", 1)
+	log.await(t, "the server refuses", 1)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, w.Stop(stopped))
+	require.Zero(t, log.count("pa5sw0rd"))
+	require.NotContains(t, heard(), "pa5sw0rd")
+}

@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// scheduled returns the config of a worker with schedules.
+func scheduled(schedules ...qless.Schedule) qless.WorkerConfig {
+	return qless.WorkerConfig{Queues: []string{"q"}, Schedules: schedules}
+}
+
+func TestAConfigThatCanNotBeUsedIsRefusedWithItsField(t *testing.T) {
+	q := []string{"q"}
+	daily := newSchedule("a", "@daily", "q", "K", nil)
+	for message, config := range map[string]qless.WorkerConfig{
+		`WorkerConfig.Queues is empty`:                         {},
+		`WorkerConfig.Queues[1] is empty`:                      {Queues: []string{"q", ""}},
+		`WorkerConfig.Queues[0] "\xff" is not UTF-8`:           {Queues: []string{"\xff"}},
+		`WorkerConfig.Queues has only exclusions, as "!a"`:     {Queues: []string{"!a", "!b"}},
+		`WorkerConfig.Name "\xff" is not UTF-8`:                {Queues: q, Name: "\xff"},
+		`WorkerConfig.Order "random" is unknown`:               {Queues: q, Order: "random"},
+		`WorkerConfig.Concurrency -1 is negative`:              {Queues: q, Concurrency: -1},
+		`WorkerConfig.PollInterval -1ns is negative`:           {Queues: q, PollInterval: -1},
+		`WorkerConfig.MaxRunTime -2ns is negative, and not -1`: {Queues: q, MaxRunTime: -2},
+		`WorkerConfig.ShutdownTimeout -1s is negative, and not -1`: {
+			Queues: q, ShutdownTimeout: -time.Second,
+		},
+		`WorkerConfig.UnknownKlassDelay -1m0s is negative, and not -1`: {
+			Queues: q, UnknownKlassDelay: -time.Minute,
+		},
+
+		`WorkerConfig.Schedules[1]: the ID is empty`:               scheduled(daily, newSchedule("", "@daily", "q", "K", nil)),
+		`WorkerConfig.Schedules[1]: two schedules have the ID "a"`: scheduled(daily, daily),
+		`schedule "a": the queue name is empty`:                    scheduled(newSchedule("a", "@daily", "", "K", nil)),
+		`schedule "a": the klass is empty`:                         scheduled(newSchedule("a", "@daily", "q", "", nil)),
+		`schedule "a": Missed "never" is unknown`:                  scheduled(onMissed("never", daily)),
+		`schedule "a": the delay -1s is negative`: scheduled(
+			newSchedule("a", "@daily", "q", "K", nil, qless.Delay(-time.Second))),
+		`schedule "a": the data can't be JSON: json: unsupported type: chan int`: scheduled(
+			newSchedule("a", "@daily", "q", "K", make(chan int))),
+		`schedule "a": the spec is empty`: scheduled(newSchedule("a", " ", "q", "K", nil)),
+		`schedule "a": spec "61 * * * *": end of range (61) above maximum (59): "61"`: scheduled(
+			newSchedule("a", "61 * * * *", "q", "K", nil)),
+		`schedule "a": spec "0 0 30 2 *": it is never due`: scheduled(
+			newSchedule("a", "0 0 30 2 *", "q", "K", nil)),
+		`schedule "a": spec "@every 5": not an interval of a second or more`: scheduled(
+			newSchedule("a", "@every 5", "q", "K", nil)),
+		`schedule "a": spec "CRON_TZ=UTC @every 5s": an interval has no time zone`: scheduled(
+			newSchedule("a", "CRON_TZ=UTC @every 5s", "q", "K", nil)),
+	} {
+		t.Run(message, func(t *testing.T) {
+			_, err := qless.NewWorker(offline(t), config)
+			require.Equal(t, message, requireCode(t, qless.ErrInvalid, err).Message)
+			_, err = qless.NewWorkerGroup([]*qless.Client{offline(t)}, config)
+			require.Equal(t, message, requireCode(t, qless.ErrInvalid, err).Message)
+		})
+	}
+}
+
+func TestMinusOneMeansNone(t *testing.T) {
+	_, err := qless.NewWorker(offline(t), qless.WorkerConfig{
+		Queues: []string{"q"}, MaxRunTime: -1, ShutdownTimeout: -1, UnknownKlassDelay: -1,
+	})
+	require.NoError(t, err)
+}
+
+func TestProgrammingErrorsPanic(t *testing.T) {
+	config := qless.WorkerConfig{Queues: []string{"q"}}
+	started := newWorker(t, offline(t), config)
+	started.Handle("K", nothing)
+	require.NoError(t, started.Start(t.Context()))
+	defer func() { require.NoError(t, started.Stop(context.Background())) }()
+
+	w := newWorker(t, offline(t), config)
+	w.Handle("Twice", nothing)
+	w.Handle("Twice*", nothing)
+	for message, misuse := range map[string]func(){
+		`qless: NewWorker: nil client`:                             func() { _, _ = qless.NewWorker(nil, config) },
+		`qless: NewWorkerGroup: nil client`:                        func() { _, _ = qless.NewWorkerGroup([]*qless.Client{nil}, config) },
+		`qless: Typed: nil function`:                               func() { qless.Typed[int](nil) },
+		`qless: Handle(""): the klass is empty`:                    func() { w.Handle("", nothing) },
+		`qless: Handle("\xff"): the klass is not UTF-8`:            func() { w.Handle("\xff", nothing) },
+		`qless: Handle("K"): nil handler`:                          func() { w.Handle("K", nil) },
+		`qless: Handle("K"): nil option`:                           func() { w.Handle("K", nothing, nil) },
+		`qless: Handle("K"): nil RetryBackoff`:                     func() { w.Handle("K", nothing, qless.RetryBackoff(nil)) },
+		`qless: Handle("K"): negative MaxRunTime -2ns`:             func() { w.Handle("K", nothing, qless.MaxRunTime(-2)) },
+		`qless: Handle("Twice"): the klass has a handler already`:  func() { w.Handle("Twice", nothing) },
+		`qless: Handle("Twice*"): the klass has a handler already`: func() { w.Handle("Twice*", nothing) },
+		`qless: Handle("L"): the worker was started`:               func() { started.Handle("L", nothing) },
+		`qless: Use: the worker was started`:                       func() { started.Use(func(h qless.Handler) qless.Handler { return h }) },
+		`qless: Use: nil middleware`:                               func() { w.Use(nil) },
+	} {
+		t.Run(message, func(t *testing.T) { require.PanicsWithValue(t, message, misuse) })
+	}
+}
+
+func TestAWorkerWithoutHandlersDoesNotStart(t *testing.T) {
+	w := newWorker(t, offline(t), qless.WorkerConfig{Queues: []string{"q"}})
+	for _, start := range []func(context.Context) error{w.Start, w.Run} {
+		err := requireCode(t, qless.ErrInvalid, start(t.Context()))
+		require.Equal(t, "no handler is registered: call Worker.Handle before Start", err.Message)
+	}
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	err := requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+	require.Equal(t, "a worker can be started only once", err.Message)
+	require.NoError(t, w.Stop(t.Context()))
+}
+
+func TestTwoLiveWorkersOfAProcessHaveDifferentNames(t *testing.T) {
+	e := newLiveEnv(t)
+	make := func(client *qless.Client) *qless.Worker {
+		w := newWorker(t, client, qless.WorkerConfig{Queues: []string{"q"}, Name: "me"})
+		w.Handle("K", nothing)
+		t.Cleanup(func() { _ = w.Stop(context.Background()) })
+		return w
+	}
+	first := make(e.Client)
+	require.NoError(t, first.Start(t.Context()))
+
+	second := make(e.client(e.server.Client(t)))
+	err := requireCode(t, qless.ErrInvalid, second.Start(t.Context()))
+	require.Equal(t, `a worker named "me" runs in this process already`, err.Message)
+	require.NoError(t, make(e.client(e.rdb, qless.WithNamespace("other:"))).Start(t.Context()))
+
+	require.NoError(t, first.Stop(t.Context()))
+	require.NoError(t, second.Start(t.Context()), "the first has stopped")
+}
+
+type contextKey struct{}
+
+func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Name: "me"})
+	type seen struct {
+		value  any
+		client *qless.Client
+		err    error
+	}
+	values := make(chan seen, 2)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		client := qless.ClientFromContext(ctx)
+		_, err := client.Queue("q").Put(ctx, "L", nil, qless.JID("follow-up"))
+		values <- seen{ctx.Value(contextKey{}), client, err}
+		return nil
+	})
+	w.Handle("L", nothing)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, 7))
+	defer cancel()
+	require.NoError(t, w.Start(ctx))
+	e.put("q")
+	got := soon(t, "the handler", values)
+	require.Equal(t, 7, got.value)
+	require.NoError(t, got.err)
+	require.Equal(t, "me", got.client.WorkerName())
+	require.Equal(t, told{"complete", "complete"}, w.outcome("follow-up"))
+	require.Nil(t, qless.ClientFromContext(ctx), "it is no handler's")
+}
+
+func TestAnOutcomeTellsWhatAnErrorMeans(t *testing.T) {
+	why := errors.New("why")
+	for name, c := range map[string]struct {
+		err  error
+		want qless.Outcome
+	}{
+		"nothing":  {nil, qless.Outcome{Action: qless.ActionComplete}},
+		"an error": {why, qless.Outcome{Action: qless.ActionRetry, Err: why}},
+		"Next": {
+			qless.Next("b", qless.Delay(time.Minute), qless.DependsOn("a")),
+			qless.Outcome{Action: qless.ActionComplete, Queue: "b", Delay: time.Minute, DependsOn: []string{"a"}},
+		},
+		"Snooze":    {qless.Snooze(time.Minute), qless.Outcome{Action: qless.ActionRelease, Delay: time.Minute}},
+		"Snooze 0":  {qless.Snooze(0), qless.Outcome{Action: qless.ActionRelease, Delay: time.Second}},
+		"RetryIn":   {qless.RetryIn(time.Minute, why), qless.Outcome{Action: qless.ActionRetry, Delay: time.Minute, Err: why}},
+		"RetryIn 0": {qless.RetryIn(0, why), qless.Outcome{Action: qless.ActionRetry, Delay: -1, Err: why}},
+		"FailWith":  {qless.FailWith("g", why), qless.Outcome{Action: qless.ActionFail, Group: "g", Err: why}},
+		"wrapped": {
+			errors.Join(errors.New("late"), qless.FailWith("g", why)),
+			qless.Outcome{Action: qless.ActionFail, Group: "g", Err: why},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, qless.OutcomeOf(c.err)) })
+	}
+	require.ErrorIs(t, qless.OutcomeOf(qless.Next("")).Err, qless.ErrInvalid)
+	require.ErrorIs(t, qless.OutcomeOf(qless.Next("b", nil)).Err, qless.ErrInvalid)
+}
+
+func TestMiddlewareMayReturnAnOutcome(t *testing.T) {
+	e := newLiveEnv(t)
+	for action, outcome := range map[string]qless.Outcome{
+		"complete": {Action: qless.ActionComplete},
+		"retry":    {Action: qless.ActionRetry, Delay: time.Hour},
+		"release":  {Action: qless.ActionRelease, Delay: time.Hour},
+		"fail":     {Action: qless.ActionFail},
+	} {
+		_, got := e.works(qless.WorkerConfig{}, returns(&outcome))
+		require.Equal(t, action, got.action)
+	}
+	job, got := e.works(qless.WorkerConfig{}, returns(&qless.Outcome{Action: "bury"}))
+	require.Equal(t, "fail", got.action)
+	require.Equal(t, "K:outcome", job.Failure.Group)
+	require.Contains(t, job.Failure.Message, `unknown Action "bury"`)
+}

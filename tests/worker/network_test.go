@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// proxiedWorker starts a worker that completes what it takes, over connections that the proxy cuts.
+func (e *env) proxiedWorker(config qless.WorkerConfig) (*testWorker, *testkit.Proxy) {
+	e.t.Helper()
+	proxy := testkit.NewProxy(e.t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), config)
+	w.Handle("K", nothing)
+	return w.start(), proxy
+}
+
+// beforeItHears has a function run when the worker has reserved a job, but does not know it yet. An
+// error is what it gets for an answer.
+func (w *testWorker) beforeItHears(jid string, run func() error) {
+	w.instead("reserve", func(send func() error) error {
+		if err := send(); err != nil || w.observer.HGet(w.t.Context(), "ql:j:"+jid, "state").Val() != "running" {
+			return err
+		}
+		w.instead("reserve", nil)
+		return run()
+	})
+}
+
+func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
+	e := newLiveEnv(t)
+	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
+	proxy.CutAfterRequest(scripts.SHA("finish"))
+	require.Equal(t, told{"complete", "complete"}, w.outcome(e.put("q")))
+	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
+}
+
+// The server did what it was told, but no answer came.
+func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
+	e := newLiveEnv(t)
+	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
+	proxy.CutBeforeReply(scripts.SHA("finish"))
+	jid := e.put("q")
+	require.Contains(t, w.outcome(jid).answer, "is not currently running: complete")
+	w.stop()
+	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job(jid).History))
+	require.Equal(t, 1, w.Stats().Completed)
+	require.Zero(t, w.Stats().Lost)
+}
+
+func TestAReservationWhoseAnswerComesTooLateIsNotWorked(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	e.set(qless.ConfigGracePeriod, "0")
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is another worker's") })
+	reserved, answer := make(chan bool), make(chan bool)
+	w.beforeItHears("j", func() error { close(reserved); <-answer; return nil })
+	w.start()
+	e.put("q", qless.JID("j"))
+	soon(t, "a reservation", reserved)
+	e.set(qless.ConfigHeartbeat, "60")
+	until(t, "another worker takes the job", func() bool { return len(e.pops("q", 1)) == 1 })
+	close(answer)
+	require.Contains(t, w.outcome("j").answer, "handed out to another worker")
+	w.stop()
+	require.Zero(t, w.Stats().Lost)
+}
+
+// What was locked by a reservation whose answer is lost is given back, if nobody else can have the
+// worker's name; else the lock has to end.
+func TestAReservationWhoseAnswerIsLost(t *testing.T) {
+	for name, history := range map[string][]string{
+		"":      {"put", "popped", "popped", "done"},
+		"named": {"put", "popped", "timed-out", "popped", "done"},
+	} {
+		e := newLiveEnv(t)
+		e.set(qless.ConfigGracePeriod, "0")
+		if name != "" {
+			e.set(qless.ConfigHeartbeat, "0.6")
+		}
+		w := e.worker(qless.WorkerConfig{Name: name})
+		w.Handle("K", nothing)
+		w.beforeItHears("j", func() error { return errOffline })
+		w.start()
+		e.put("q", qless.JID("j"))
+		require.Equal(t, told{"complete", "complete"}, w.ends("j"))
+		require.Equal(t, history, whats(e.job("j").History))
+	}
+}
+
+// pauser pauses a worker when a reserve has lost its answer.
+type pauser struct {
+	worker *qless.Worker
+	once   sync.Once
+}
+
+func (*pauser) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pauser) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pauser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, calls []redis.Cmder) error {
+		err := next(ctx, calls)
+		if err != nil && calls[len(calls)-1].Args()[1] == scripts.SHA("reserve") &&
+			!redis.HasErrorPrefix(err, "NOSCRIPT") {
+			p.once.Do(p.worker.Pause)
+		}
+		return err
+	}
+}
+
+// The server counts a worker among the idle ones, and the worker does not know: it never heard the
+// answer. When it is paused, it leaves them all the same.
+func TestAWorkerThatLostTheAnswerOfAReserveLeavesTheIdleOnesWhenItIsPaused(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
+	pause := &pauser{worker: w.Worker}
+	w.rdb.AddHook(pause)
+	proxy.CutBeforeReply(scripts.SHA("reserve"))
+	require.NoError(t, w.Start(context.Background()))
+	isIdle := func() bool { return e.rdb.SIsMember(t.Context(), "ql:x:idle", w.Name()).Val() }
+	until(t, "it is paused", func() bool { return w.Stats().Paused })
+	until(t, "the server has run the reserve", func() bool {
+		return e.rdb.ZScore(t.Context(), "ql:workers", w.Name()).Err() == nil
+	})
+	until(t, "it is not idle", func() bool { return !isIdle() })
+}
+
+// The answer to a retry is lost, and so is that to the reserve that went with it, which took the
+// same job again. The retry that is sent once more is about the earlier run.
+func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{Concurrency: 1})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	e.put("q", qless.JID("j"), qless.Retries(1))
+	soon(t, "the first run", running)
+	proxy.CutBeforeReply(scripts.SHA("finish"))
+	end <- qless.RetryIn(0, errors.New("again"))
+	soon(t, "the second run", running)
+	end <- nil
+	until(t, "it is complete", func() bool { return e.job("j").State == qless.StateComplete })
+}

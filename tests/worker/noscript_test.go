@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// With one slot in the queue, a reserve that overtakes an outcome finds nothing.
+func TestAWorkerWhoseServerForgotTheScriptsTellsOutcomesBeforeItAsks(t *testing.T) {
+	for _, when := range []string{"before its start", "idle", "busy"} {
+		t.Run(when, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.set("q-max-concurrency", 1)
+			forget := func(now string) {
+				if now == when {
+					require.NoError(t, e.rdb.ScriptFlush(t.Context()).Err())
+				}
+			}
+			forget("before its start")
+			w := e.worker(qless.WorkerConfig{Concurrency: 1})
+			handler, running, end := hold()
+			w.Handle("K", handler)
+			w.start()
+			forget("idle")
+			first := e.put("q")
+			soon(t, "a job", running)
+			e.put("q")
+			forget("busy")
+			asked := w.count(of("reserve"))
+			end <- nil
+			soon(t, "the next job", running)
+			require.Equal(t, told{"complete", "complete"}, w.outcome(first))
+			require.Equal(t, asked+1, w.count(of("reserve")))
+		})
+	}
+}

@@ -1,0 +1,292 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// A witness keeps what a worker tells its observer.
+type witness struct {
+	mu     sync.Mutex
+	events []qless.JobEvent
+}
+
+func (o *witness) observe(event qless.JobEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, event)
+}
+
+// of returns what was told of a job.
+func (o *witness) of(jid string) []qless.JobEvent {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var events []qless.JobEvent
+	for _, event := range o.events {
+		if event.JID == jid {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+func kinds(events []qless.JobEvent) []qless.JobEventKind {
+	var all []qless.JobEventKind
+	for _, event := range events {
+		all = append(all, event.Kind)
+	}
+	return all
+}
+
+// ends waits until the end of a job was told, and returns that. What was told before is to be as
+// wanted.
+func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) qless.JobEvent {
+	t.Helper()
+	until(t, "the end of "+jid+" is told", func() bool {
+		events := o.of(jid)
+		return len(events) > 0 && events[len(events)-1].Kind == qless.JobEnded
+	})
+	events := o.of(jid)
+	require.Equal(t, append(before, qless.JobEnded), kinds(events))
+	return events[len(events)-1]
+}
+
+// watched makes a worker with an observer.
+func (e *env) watched(config qless.WorkerConfig) (*testWorker, *witness) {
+	e.t.Helper()
+	o := &witness{}
+	config.Observer = o.observe
+	return e.worker(config), o
+}
+
+func TestAnObserverSeesEveryOutcome(t *testing.T) {
+	e := newLiveEnv(t)
+	why := errors.New("why")
+	for klass, c := range map[string]struct {
+		handler qless.Handler
+		options []qless.PutOption
+		want    qless.Outcome
+		before  []qless.JobEventKind
+	}{
+		"Complete": {nothing, nil, qless.Outcome{Action: qless.ActionComplete}, nil},
+		"Next": {
+			func(context.Context, *qless.Job) error { return qless.Next("b") }, nil,
+			qless.Outcome{Action: qless.ActionComplete, Queue: "b"}, nil,
+		},
+		"Snooze": {
+			func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) }, nil,
+			qless.Outcome{Action: qless.ActionRelease, Delay: time.Hour}, nil,
+		},
+		"Retry": {
+			func(context.Context, *qless.Job) error { return why }, nil,
+			qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour, Group: "Retry:why", Err: why}, nil,
+		},
+		"Exhausted": {
+			func(context.Context, *qless.Job) error { return qless.RetryIn(0, why) },
+			[]qless.PutOption{qless.Retries(0)},
+			qless.Outcome{Action: qless.ActionRetry, Group: "Exhausted:why", Err: why}, nil,
+		},
+		"Fail": {
+			func(context.Context, *qless.Job) error { return qless.FailWith("g", why) }, nil,
+			qless.Outcome{Action: qless.ActionFail, Group: "g", Err: why}, nil,
+		},
+		"Unknown": {nil, nil, qless.Outcome{Action: qless.ActionRelease, Delay: time.Minute}, nil},
+		"EndsIt": {
+			func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, nil,
+			qless.Outcome{Action: qless.ActionComplete}, nil,
+		},
+		"CancelsIt": {
+			func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, nil,
+			qless.Outcome{}, nil,
+		},
+		"Panic": {
+			func(context.Context, *qless.Job) error { panic(why) }, nil,
+			qless.Outcome{Action: qless.ActionFail, Group: "Panic:panic"},
+			[]qless.JobEventKind{qless.JobPanicked},
+		},
+		"Goexit": {
+			func(context.Context, *qless.Job) error { runtime.Goexit(); return nil }, nil,
+			qless.Outcome{Action: qless.ActionRetry, Delay: time.Hour}, nil,
+		},
+		"Misfit": {
+			qless.Typed(func(context.Context, *qless.Job, []int) error { return nil }), nil,
+			qless.Outcome{Action: qless.ActionFail, Group: "Misfit:data"}, nil,
+		},
+	} {
+		t.Run(klass, func(t *testing.T) {
+			w, o := e.watched(qless.WorkerConfig{Backoff: inAnHour, UnknownKlassDelay: time.Minute})
+			if c.handler != nil {
+				w.Handle(klass, c.handler)
+			}
+			w.start()
+			jid, err := e.Queue("q").Put(t.Context(), klass, nil, c.options...)
+			require.NoError(t, err)
+			event := o.ends(t, jid, append([]qless.JobEventKind{qless.JobStarted}, c.before...)...)
+			require.NoError(t, event.Err)
+			require.Equal(t, klass, event.Klass)
+			require.Equal(t, "q", event.Queue)
+			require.Equal(t, w.Name(), event.Worker)
+			require.Equal(t, 1, event.Attempt)
+			require.WithinDuration(t, time.Now(), event.Time, time.Minute)
+			if c.want.Err == nil {
+				event.Outcome.Err = nil
+			}
+			if klass == "Goexit" {
+				event.Outcome.Group = ""
+			}
+			require.Equal(t, c.want, event.Outcome)
+			if klass == "Panic" {
+				var panicked *qless.PanicError
+				require.ErrorAs(t, o.of(jid)[1].Err, &panicked)
+				require.Equal(t, why, panicked.Value)
+				require.NotEmpty(t, panicked.Stack)
+				require.ErrorIs(t, o.of(jid)[1].Err, why)
+			}
+			w.stop()
+		})
+	}
+}
+
+func TestAnObserverSeesALostLock(t *testing.T) {
+	e := newLiveEnv(t)
+	o := &witness{}
+	w, jid, _, _ := e.holding(qless.WorkerConfig{Concurrency: 1, Observer: o.observe})
+	w.Pause()
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	event := o.ends(t, jid, qless.JobStarted, qless.JobLockLost)
+	require.ErrorIs(t, event.Err, qless.ErrLockLost)
+	require.ErrorIs(t, o.of(jid)[1].Err, qless.ErrLockLost)
+	require.Equal(t, qless.ActionRetry, event.Outcome.Action, "the handler returned the cause")
+	require.Positive(t, event.Ran)
+}
+
+func TestAnObserverSeesACancel(t *testing.T) {
+	e := newLiveEnv(t)
+	o := &witness{}
+	w, jid, _, _ := e.holding(qless.WorkerConfig{Observer: o.observe})
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	event := o.ends(t, jid, qless.JobStarted, qless.JobCanceled)
+	require.ErrorIs(t, event.Err, qless.ErrCanceled)
+	require.Equal(t, 1, w.Stats().Canceled)
+	require.Zero(t, w.Stats().Lost)
+	require.Equal(t, 1, w.log.count("level="))
+}
+
+// The handler has returned when the job is canceled, and the server says so.
+func TestACancelBeforeTheOutcomeIsOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w, o := e.watched(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.instead("finish", func(send func() error) error {
+		w.instead("finish", nil)
+		return errors.Join(e.Cancel(t.Context(), "j"), send())
+	})
+	e.put("q", qless.JID("j"))
+	event := o.ends(t, "j", qless.JobStarted, qless.JobCanceled)
+	require.ErrorIs(t, event.Err, qless.ErrCanceled)
+	require.Equal(t, 1, w.Stats().Canceled)
+	require.Zero(t, w.Stats().Lost)
+	require.Equal(t, 1, w.log.count("a job was canceled while it ran"))
+	require.Zero(t, w.log.count("level=WARN"))
+}
+
+func TestAnObserverSeesAnOutcomeThatTheServerRefuses(t *testing.T) {
+	e := newLiveEnv(t)
+	w, o := e.watched(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.instead("finish", func(send func() error) error {
+		w.instead("finish", nil)
+		w.Pause()
+		return errors.Join(e.Timeout(t.Context(), "j"), send())
+	})
+	e.put("q", qless.JID("j"))
+	event := o.ends(t, "j", qless.JobStarted)
+	require.ErrorIs(t, event.Err, qless.ErrNotRunning)
+	require.Equal(t, qless.ActionComplete, event.Outcome.Action)
+	require.Equal(t, 1, w.Stats().Lost)
+}
+
+func TestAnObserverSeesAnOutcomeThatIsGivenUp(t *testing.T) {
+	e := newLiveEnv(t)
+	w, o := e.watched(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	event := o.ends(t, "j", qless.JobStarted)
+	require.ErrorIs(t, event.Err, qless.ErrServer)
+}
+
+func TestAnObserverSeesThatTheWorkerWasStopped(t *testing.T) {
+	e := newLiveEnv(t)
+	o := &witness{}
+	w, jid, _, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: -1, Observer: o.observe})
+	w.stopLate(jid)
+	event := o.ends(t, jid, qless.JobStarted)
+	require.ErrorIs(t, event.Err, qless.ErrStopped)
+}
+
+func TestAnObserverSeesAnOutcomeThatIsNotDelivered(t *testing.T) {
+	e := newLiveEnv(t)
+	o := &witness{}
+	w, jid, end, _ := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Second, Observer: o.observe})
+	e.server.Suspend()
+	defer e.server.Resume()
+	end <- nil
+	err := requireCode(t, stopped, w.Stop(context.Background()))
+	require.Equal(t, "outcomes that the server did not take: 1", err.Message)
+	require.Equal(t, qless.JobEnded, kinds(o.of(jid))[1], "Stop returns after that")
+	require.ErrorIs(t, o.ends(t, jid, qless.JobStarted).Err, qless.ErrStopped)
+}
+
+// The lock ends while the server is away, and the same worker takes the job again when it is back.
+func TestAnObserverSeesTheEndOfEachRun(t *testing.T) {
+	e := newLiveEnv(t)
+	o := &witness{}
+	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2, Observer: o.observe})
+	require.NoError(t, e.Timeout(t.Context(), jid))
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
+	end <- nil
+	w.ends(jid)
+	w.stop()
+	events := o.of(jid)
+	require.Len(t, events, 5)
+	ended := 0
+	for _, event := range events {
+		if event.Kind == qless.JobEnded {
+			ended++
+		}
+	}
+	require.Equal(t, 2, ended)
+}
+
+func TestAnObserverMayAskTheWorker(t *testing.T) {
+	e := newLiveEnv(t)
+	var w *testWorker
+	asked := make(chan qless.JobEventKind, 10)
+	w = e.worker(qless.WorkerConfig{Observer: func(event qless.JobEvent) {
+		_, _ = w.Stats(), w.Healthy()
+		w.Pause()
+		w.Resume()
+		asked <- event.Kind
+	}})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.start()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	for _, kind := range []qless.JobEventKind{qless.JobStarted, qless.JobCanceled, qless.JobEnded} {
+		require.Equal(t, kind, soon(t, "an event", asked))
+	}
+}

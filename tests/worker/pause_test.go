@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// saidGoodbye waits until the worker has told the server that it is idle no more.
+func (w *testWorker) saidGoodbye() {
+	w.t.Helper()
+	w.await(w.t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })
+}
+
+func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
+	e := newLiveEnv(t)
+	w, first, end, _ := e.holding(qless.WorkerConfig{})
+	w.Pause()
+	w.saidGoodbye()
+	second := e.put("q")
+	end <- nil
+	require.Equal(t, told{"complete", "complete"}, w.outcome(first))
+	require.Equal(t, qless.StateWaiting, e.job(second).State)
+	end <- nil
+	w.Resume()
+	require.Equal(t, told{"complete", "complete"}, w.outcome(second))
+}
+
+func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.Pause()
+	jid := e.put("q")
+	require.NoError(t, w.Start(t.Context()))
+	require.True(t, w.Stats().Paused)
+	e.idleWorker("other") // meanwhile
+	require.Zero(t, w.count(of("reserve")))
+	w.Resume()
+	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+}
+
+func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.beforeItHears("j", func() error { w.Pause(); return nil })
+	w.start()
+	e.put("q", qless.JID("j"))
+	require.Equal(t, told{"release", "5"}, w.outcome("j"))
+	require.Equal(t, qless.StateWaiting, e.job("j").State)
+	require.Empty(t, running)
+	w.Resume()
+	soon(t, "the job", running)
+}
+
+func TestAWorkerWhoseQueuesAreForgottenMayBePaused(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("some")
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 10 * time.Millisecond})
+	w.Handle("K", nothing)
+	w.start()
+	require.NoError(t, e.Queue("some").Forget(t.Context()))
+	until(t, "the worker has no queue", func() bool { return len(w.Stats().Queues) == 0 })
+	w.Pause()
+	w.saidGoodbye()
+	require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+}

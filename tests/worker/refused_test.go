@@ -1,0 +1,175 @@
+package worker
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+const damage = serverError("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("refused", damage)
+	e.put("q", qless.JID("refused"))
+	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	w.log.await(t, "the server refuses an outcome", 1)
+	require.NoError(t, w.Drain(t.Context()))
+	require.Equal(t, 1, w.log.count("level=ERROR"))
+	require.Equal(t, 1, w.log.count("an outcome was given up"))
+	require.Equal(t, 2, w.log.count("jid=refused outcome=complete answer=\"WRONGTYPE Operation"))
+	require.Equal(t, 1, w.Stats().Lost)
+	require.Equal(t, 1, w.Stats().Completed)
+	require.Equal(t, qless.StateRunning, e.job("refused").State, "its lock ends by itself")
+}
+
+// One exchange takes the outcomes of many jobs.
+func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
+	const jobs = 20
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: jobs + 1})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	w.refuseOutcome("refused", damage)
+	asked, open := w.gate("finish", false)
+	e.put("q", qless.JID("refused"))
+	var all []string
+	for range jobs {
+		all = append(all, e.put("q"))
+	}
+	for range jobs + 1 {
+		soon(t, "a job", running)
+	}
+	for range jobs + 1 {
+		end <- nil
+	}
+	soon(t, "an outcome", asked)
+	until(t, "all handlers have ended", func() bool { return len(w.Stats().Running) == 0 })
+	w.instead("finish", nil)
+	open()
+	for _, jid := range all {
+		require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	}
+	w.stop()
+	require.Equal(t, jobs, w.Stats().Completed)
+}
+
+// What is held back waits for its own time, and for nothing else.
+func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
+	const jobs = 300
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	w.Handle("K", nothing)
+	w.start()
+	var tries atomic.Int32
+	w.refuseWith(func(script string, args []any) error {
+		for _, arg := range args {
+			if script == "finish" && arg == "refused" {
+				tries.Add(1)
+				return damage
+			}
+		}
+		return nil
+	})
+	e.put("q", qless.JID("refused"))
+	w.log.await(t, "the server refuses an outcome", 1)
+	for range jobs {
+		e.put("q")
+	}
+	// Were each exchange followed by a wait, these would take longer than all tries do.
+	until(t, "all jobs are complete", func() bool { return w.Stats().Completed == jobs })
+	require.Zero(t, w.log.count("an outcome was given up"), "its tries are not over")
+	require.NoError(t, w.Healthy())
+	w.log.await(t, "an outcome was given up", 1)
+	require.LessOrEqual(t, tries.Load(), int32(6), "at most once with others and five times alone")
+}
+
+func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server refuses an outcome", 1)
+	w.refuseWith(nil)
+	require.Equal(t, told{"complete", "complete"}, w.outcome("j"))
+	w.stop()
+	require.Zero(t, w.Stats().Lost)
+}
+
+func TestARefusedOutcomeIsForgottenWhenItsJobIsTakenAgain(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	soon(t, "the first run", running)
+	end <- nil
+	w.log.await(t, "the server refuses an outcome", 1)
+	w.refuseWith(nil)
+	require.NoError(t, e.Timeout(t.Context(), "j"))
+	soon(t, "the second run", running)
+	require.Len(t, w.Stats().Running, 1)
+	end <- qless.Snooze(time.Hour)
+	require.Equal(t, "release", w.outcome("j").action)
+}
+
+// A serverError that is about the whole server says nothing about the outcome.
+func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
+	for _, answer := range []serverError{
+		"OOM command not allowed when used memory > 'maxmemory'.", "NOAUTH Authentication required.",
+		"ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to save RDB snapshots",
+		"LOADING Redis is loading the dataset in memory", "ERR max number of clients reached",
+	} {
+		e := newLiveEnv(t)
+		w := e.worker(qless.WorkerConfig{})
+		w.Handle("K", nothing)
+		w.start()
+		refused := make(chan bool, 1000)
+		var full atomic.Bool
+		w.refuseWith(func(script string, _ []any) error {
+			if script == "finish" {
+				full.Store(true)
+				refused <- true
+			}
+			if full.Load() {
+				return answer
+			}
+			return nil
+		})
+		jid := e.put("q")
+		for range 5 {
+			soon(t, "a try after "+string(answer), refused)
+		}
+		require.Zero(t, w.log.count("level=ERROR"))
+		w.refuseWith(nil)
+		require.Equal(t, told{"complete", "complete"}, w.outcome(jid), answer)
+		w.stop()
+		require.Zero(t, w.Stats().Lost)
+	}
+}
+
+func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "0.6")
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("j", serverError("NOPERM this user has no permissions"))
+	e.put("q", qless.JID("j"))
+	w.await(t, "an outcome", 1, func(c tapped) bool { return c.script == "finish" })
+	require.NoError(t, w.Drain(t.Context()))
+	require.Equal(t, 1, w.log.count("an outcome was given up"))
+	require.Equal(t, 1, w.Stats().Lost)
+}

@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"cmp"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// setPassword has the server want a password, and closes all connections but its own.
+func (e *env) setPassword(password string) {
+	e.t.Helper()
+	conn := e.rdb.Conn()
+	defer conn.Close()
+	for _, command := range [][]any{
+		{"config", "set", "requirepass", password},
+		{"client", "kill", "type", "normal", "skipme", "yes"},
+		{"client", "kill", "type", "pubsub"},
+	} {
+		require.NoError(e.t, conn.Do(e.t.Context(), command...).Err())
+	}
+}
+
+// do runs a command that has to work.
+func (e *env) do(args ...any) {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.Do(e.t.Context(), args...).Err())
+}
+
+// dropPassword lets everybody in again.
+func (e *env) dropPassword(password string) {
+	e.t.Helper()
+	options := testkit.Options(e.server.Addr())
+	options.Password = password
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	require.NoError(e.t, rdb.ConfigSet(e.t.Context(), "requirepass", "").Err())
+}
+
+// A server that refuses does answer: what it says is worth more than that it is there.
+func TestAWorkerSaysWhatTheServerRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse, allow func(e *env, w *testWorker)
+		sentinel      *qless.Error
+		word, hint    string
+	}{
+		"the user lacks a permission": {
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-evalsha") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+evalsha") },
+			qless.ErrServer, "NOPERM", "grant the worker the permissions in docs/security.md",
+		},
+		"the user lacks what a script needs": {
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "-smismember") },
+			func(e *env, _ *testWorker) { e.do("acl", "setuser", "default", "+smismember") },
+			qless.ErrServer, "", "grant the worker the permissions in docs/security.md",
+		},
+		"the password was changed": {
+			func(e *env, _ *testWorker) { e.setPassword("secret") },
+			func(e *env, _ *testWorker) { e.dropPassword("secret") },
+			qless.ErrServer, "", "give the client the server's password",
+		},
+		"it is a replica": {
+			func(e *env, _ *testWorker) {
+				host, port, _ := net.SplitHostPort(testkit.Start(e.t).Addr())
+				e.do("replicaof", host, port)
+			},
+			func(e *env, _ *testWorker) { e.do("replicaof", "no", "one") },
+			qless.ErrUnavailable, "", "connect to the master",
+		},
+		"the memory is full": {
+			func(e *env, w *testWorker) {
+				e.do("config", "set", "maxmemory", "1")
+				w.instead("reserve", func(func() error) error { // it may need no memory itself
+					return cmp.Or(e.rdb.Set(e.t.Context(), "key", "value", 0).Err(), errOffline)
+				})
+			},
+			func(e *env, w *testWorker) {
+				w.instead("reserve", nil)
+				e.do("config", "set", "maxmemory", "0")
+			},
+			qless.ErrServer, "OOM", "free memory or raise maxmemory",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond})
+			w.Handle("K", nothing)
+			w.start()
+			require.NoError(t, w.Healthy())
+			c.refuse(e, w)
+			w.log.await(t, "qless: the server refuses", 1)
+			w.log.await(t, c.hint, 1)
+			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+			until(t, "it says what the server says", func() bool {
+				err := w.Healthy()
+				return err != nil && codeOf(err) == c.sentinel.Code
+			})
+			require.Contains(t, requireCode(t, c.sentinel, w.Healthy()).Message, "the server refuses: "+c.word)
+
+			c.allow(e, w)
+			w.log.await(t, "the server is back", 1)
+			until(t, "it is healthy", func() bool { return w.Healthy() == nil })
+			require.Equal(t, "complete", w.outcome(e.put("q")).action)
+		})
+	}
+}
+
+func codeOf(err error) qless.Code {
+	return err.(*qless.Error).Code
+}
+
+func TestAServerThatHangsIsNotSaidToRefuse(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	e.server.Kill()
+	w.log.await(t, "the server does not answer", 1)
+	require.Zero(t, w.log.count("the server refuses"))
+	e.server.Restart()
+}
+
+// Its last word may be taken, but that says nothing about the others.
+func TestAServerThatRefusesIsNotBackWhenTheWorkerStops(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	w.refuseWith(func(script string, args []any) error {
+		if script == "reserve" && args[6] != "0" { // it may say that it wants nothing
+			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
+		}
+		return nil
+	})
+	w.log.await(t, "qless: the server refuses", 1)
+	w.stop()
+	require.Zero(t, w.log.count("the server is back"))
+	require.Zero(t, w.log.count("does not answer"))
+}
+
+func TestWhatTheServerRefusesIsSaidOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond}).start()
+	refused := make(chan bool, 1000)
+	w.refuseWith(func(script string, _ []any) error {
+		if script != "reserve" {
+			return nil
+		}
+		refused <- true
+		return serverError("OOM command not allowed when used memory > 'maxmemory'.")
+	})
+	for range 6 {
+		soon(t, "a refusal", refused)
+	}
+	require.Equal(t, 1, w.log.count("qless: the server refuses"))
+}

@@ -1,0 +1,341 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// A reservation is what the script reserve answers.
+type reservation struct {
+	cursor string
+	wait   float64
+	claim  string
+	jids   []string
+}
+
+// reserve calls the script for a worker.
+func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
+	e.t.Helper()
+	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim}
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	reply, err := e.Run(e.t.Context(), "reserve", "", args...)
+	require.NoError(e.t, err)
+	items := reply.([]any)
+	wait, err := strconv.ParseFloat(items[1].(string), 64)
+	require.NoError(e.t, err)
+	r := reservation{cursor: fmt.Sprint(items[0]), wait: wait, claim: items[2].(string)}
+	for _, item := range items[4:] {
+		r.jids = append(r.jids, item.([]any)[0].(string))
+	}
+	return r
+}
+
+// fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
+func (e *env) fill(counts map[string]int) {
+	e.t.Helper()
+	for queue, count := range counts {
+		for i := range count {
+			e.put(queue, qless.JID(queue+strconv.Itoa(i+1)))
+		}
+	}
+}
+
+const (
+	inOrder  = "C1 C2 C3 B1 B2 A1 A2 A3 A4 A5"
+	inTurns  = "C1 B1 A1 C2 B2 A2 C3 A3 A4 A5"
+	abcCount = 10
+)
+
+var abc = map[string]int{"A": 5, "B": 2, "C": 3}
+
+func TestReserveKeepsTheOrderWhateverTheCount(t *testing.T) {
+	for order, wanted := range map[string]string{"ordered": inOrder, "round-robin": inTurns} {
+		for _, count := range []int{1, 2, 3, 4, 5, 7, 10, 1000} {
+			t.Run(fmt.Sprint(order, count), func(t *testing.T) {
+				e := newEnv(t)
+				e.fill(abc)
+				var got []string
+				for cursor := "0"; len(got) < abcCount; {
+					r := e.reserve("w", count, order, cursor, "", "C", "B", "A")
+					require.Len(t, r.jids, min(count, abcCount-len(got)))
+					got, cursor = append(got, r.jids...), r.cursor
+				}
+				require.Equal(t, wanted, strings.Join(got, " "))
+				require.Empty(t, e.reserve("w", count, order, "0", "", "C", "B", "A").jids)
+			})
+		}
+	}
+}
+
+// worksInOrder has one worker work all of abc, and returns the jids in the order of work.
+func worksInOrder(t *testing.T, config qless.WorkerConfig) []string {
+	e := newLiveEnv(t)
+	e.fill(abc)
+	w := e.worker(config)
+	worked := make(chan string, abcCount)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	require.NoError(t, w.Start(t.Context()))
+	var got []string
+	for range abcCount {
+		got = append(got, soon(t, "a job", worked))
+	}
+	w.stop()
+	require.Equal(t, abcCount, w.Stats().Completed)
+	return got
+}
+
+func TestAWorkerTakesQueuesInOrder(t *testing.T) {
+	for order, wanted := range map[qless.Order]string{qless.OrderStrict: inOrder, qless.OrderRoundRobin: inTurns} {
+		got := worksInOrder(t, qless.WorkerConfig{Concurrency: 1, Order: order, Queues: []string{"C", "B", "A"}})
+		require.Equal(t, wanted, strings.Join(got, " "))
+	}
+}
+
+func TestAShuffledWorkerTakesAllInAnyOrder(t *testing.T) {
+	firsts := map[string]bool{}
+	for try := 0; try < 50 && len(firsts) < 3; try++ {
+		got := worksInOrder(t, qless.WorkerConfig{
+			Concurrency: 1, Order: qless.OrderShuffled, Queues: []string{"C", "B", "A"},
+		})
+		require.ElementsMatch(t, strings.Fields(inOrder), got)
+		firsts[got[0][:1]] = true
+	}
+	require.Len(t, firsts, 3, "each queue is the first at times")
+}
+
+// Round robin against a plain model of it.
+func TestRoundRobinIsFair(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	e := newEnv(t)
+	for range 30 {
+		e.rdb.FlushAll(t.Context())
+		queues := []string{"A", "B", "C", "D"}[:1+random.IntN(4)]
+		counts, left, total := map[string]int{}, map[string]int{}, 0
+		for _, queue := range queues {
+			counts[queue] = random.IntN(6)
+			left[queue] = counts[queue]
+			total += counts[queue]
+		}
+		e.fill(counts)
+		var wanted, got []string
+		for turn := 0; len(wanted) < total; turn++ {
+			if queue := queues[turn%len(queues)]; left[queue] > 0 {
+				left[queue]--
+				wanted = append(wanted, queue+strconv.Itoa(counts[queue]-left[queue]))
+			}
+		}
+		for cursor := "0"; len(got) < total; {
+			r := e.reserve("w", 1+random.IntN(5), "round-robin", cursor, "", queues...)
+			require.NotEmpty(t, r.jids)
+			got, cursor = append(got, r.jids...), r.cursor
+		}
+		require.Equal(t, wanted, got)
+	}
+}
+
+func TestPriorityDecidesInsideAQueue(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.put("q", qless.JID("low"), qless.Priority(-1))
+		e.put("q", qless.JID("old"))
+		e.put("q", qless.JID("new"))
+		e.put("q", qless.JID("high"), qless.Priority(7))
+		require.Equal(t, []string{"high", "old"}, e.reserve("w", 2, order, "0", "", "q").jids)
+		require.Equal(t, []string{"new", "low"}, e.reserve("w", 2, order, "0", "", "q").jids)
+	}
+}
+
+func TestExpiredLocksComeFirst(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.set(qless.ConfigGracePeriod, 0)
+		e.put("b", qless.JID("lost"))
+		e.reserve("dead", 1, "ordered", "0", "", "b")
+		e.put("a", qless.JID("a1"))
+		e.put("b", qless.JID("b1"), qless.Priority(100))
+		e.clock.Advance(61 * time.Second)
+		if order == "ordered" {
+			require.Equal(t, []string{"lost", "b1", "a1"}, e.reserve("w", 3, order, "0", "", "b", "a").jids)
+		} else {
+			require.Equal(t, []string{"lost", "a1", "b1"}, e.reserve("w", 3, order, "0", "", "a", "b").jids)
+		}
+		require.Equal(t, 4, e.job("lost").Remaining)
+		require.Equal(t, "w", e.job("lost").Worker)
+	}
+}
+
+func TestDueJobsAreReserved(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.put("q", qless.JID("later"), qless.Delay(10*time.Second))
+		_, err := e.Queue("q").Recur(t.Context(), "K", nil, 10*time.Second, qless.JID("r"), qless.Offset(5*time.Second))
+		require.NoError(t, err)
+		r := e.reserve("w", 5, order, "0", "", "q")
+		require.Empty(t, r.jids)
+		require.InDelta(t, 5, r.wait, 0.001)
+		require.Equal(t, "q", r.claim)
+		e.clock.Advance(11 * time.Second)
+		require.ElementsMatch(t, []string{"later", "r-1"}, e.reserve("w", 5, order, "0", "q", "q").jids)
+	}
+}
+
+func TestPausedQueuesGiveNothing(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.fill(abc)
+		require.NoError(t, e.Queue("A").Pause(t.Context()))
+		require.NoError(t, e.Queue("C").Pause(t.Context()))
+		require.Equal(t, []string{"B1", "B2"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
+		require.NoError(t, e.Queue("C").Unpause(t.Context()))
+		require.Equal(t, []string{"C1", "C2", "C3"}, e.reserve("w", 5, order, "0", "", "C", "B", "A").jids)
+	}
+}
+
+func TestMaxConcurrencyHoldsForAllWorkersTogether(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.set("A-max-concurrency", 3)
+		e.fill(abc)
+		require.Equal(t, []string{"A1", "A2"}, e.reserve("w1", 2, order, "0", "", "A").jids)
+		require.Equal(t, []string{"A3"}, e.reserve("w2", 2, order, "0", "", "A").jids)
+		r := e.reserve("w3", 4, order, "0", "", "A", "B")
+		require.Equal(t, []string{"B1", "B2"}, r.jids)
+		require.Positive(t, r.wait, "it is idle until a job ends")
+		require.NoError(t, e.job("A1").Complete(t.Context()), "the client is w1")
+		require.Equal(t, []string{"A4"}, e.reserve("w3", 4, order, "0", "", "A", "B").jids)
+	}
+}
+
+// A jid in work whose job is gone, as other clients leave it behind, is passed over.
+func TestAJobThatIsGoneHoldsUpNothing(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.fill(map[string]int{"A": 4, "B": 4})
+		e.rdb.Del(t.Context(), "ql:j:A1", "ql:j:A2", "ql:j:B1")
+		var got []string
+		for cursor := "0"; len(got) < 5; {
+			r := e.reserve("w", 2, order, cursor, "", "A", "B")
+			require.NotEmpty(t, r.jids, "after %v", got)
+			got, cursor = append(got, r.jids...), r.cursor
+		}
+		require.ElementsMatch(t, []string{"A3", "A4", "B2", "B3", "B4"}, got)
+
+		e.put("A", qless.JID("A5"))
+		e.put("B", qless.JID("B5"))
+		e.rdb.Del(t.Context(), "ql:j:A5")
+		require.Equal(t, []string{"B5"}, e.reserve("w", 1, order, "0", "", "A", "B").jids)
+	}
+}
+
+// Queues whose turn does not come cost nothing.
+func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		var queues []string
+		for i := range 50 {
+			queues = append(queues, fmt.Sprintf("q%d", i))
+			for range 10 {
+				e.put(queues[i])
+			}
+		}
+		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
+		for _, count := range []int{1, 2} {
+			reserve := func(from int, queues []string) int {
+				return len(e.server.Commands(t, func() {
+					require.Len(t, e.reserve("w", count, order, strconv.Itoa(from), "", queues...).jids, count)
+				}))
+			}
+			require.Equal(t, reserve(0, queues[:10]), reserve(10, queues), order)
+		}
+	}
+}
+
+func TestWhichQueuesAreReady(t *testing.T) {
+	e := newEnv(t)
+	e.put("waiting")
+	e.put("locked")
+	e.pop("locked")
+	e.put("scheduled", qless.Delay(time.Hour))
+	e.put("depends", qless.DependsOn(e.put("other")))
+	_, err := e.Queue("recurring").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(time.Hour))
+	require.NoError(t, err)
+	e.unchanged(func() {
+		reply, err := e.Run(t.Context(), "queues.ready", "",
+			"unknown", "scheduled", "recurring", "depends", "waiting", "locked")
+		require.NoError(t, err)
+		require.Equal(t, []any{"scheduled", "recurring", "waiting", "locked"}, reply)
+		reply, err = e.Run(t.Context(), "queues.ready", "")
+		require.NoError(t, err)
+		require.Empty(t, reply)
+	})
+}
+
+func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
+	e := newEnv(t)
+	var known []string
+	for i := range 1001 {
+		known = append(known, "q"+strconv.Itoa(i))
+	}
+	queues := known[:1000]
+	last := e.put("q999")
+	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
+	args := []any{"w", "1", "ordered", "0", "10", ""}
+	for _, queue := range known {
+		args = append(args, queue)
+	}
+	e.unchanged(func() {
+		_, err := e.Run(t.Context(), "reserve", "", args...)
+		requireCode(t, qless.ErrInvalid, err)
+	})
+}
+
+func TestAQueueThatAppearsIsWorkedAtOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("mail-a", qless.JID("first"))
+	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*", "!mail-slow"}})
+	w.Handle("K", nothing)
+	w.start()
+	require.Equal(t, "complete", w.outcome("first").action)
+	e.put("mail-slow", qless.JID("slow"))
+	require.Equal(t, "complete", w.outcome(e.put("mail-new")).action)
+	require.Equal(t, "complete", w.outcome(e.put("mail-newer")).action)
+	w.stop()
+	require.Equal(t, qless.StateWaiting, e.job("slow").State)
+	require.Equal(t, []string{"mail-a", "mail-new", "mail-newer"}, w.Stats().Queues)
+}
+
+func TestAWorkerWithoutAnyQueueYetWaitsForOne(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"mail-*"}, PollInterval: 100 * time.Millisecond})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	jid := e.put("mail-a")
+	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.JID("j"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	w := e.worker(qless.WorkerConfig{Queues: []string{"other", "repair-*"}})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	_, err := e.Queue("repair-1").Unfail(t.Context(), "g", 5)
+	require.NoError(t, err)
+	soon(t, "the job", running)
+	end <- nil
+}

@@ -1,0 +1,380 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// schedule makes a schedule of jobs in the queue jobs.
+func schedule(spec string, options ...qless.PutOption) qless.Schedule {
+	return newSchedule("s", spec, "jobs", "K", map[string]int{"n": 1}, options...)
+}
+
+// newSchedule makes a schedule with an id.
+func newSchedule(id, spec, queue, klass string, data any, options ...qless.PutOption) qless.Schedule {
+	return qless.Schedule{
+		ID: id, Spec: spec, Queue: queue, Klass: klass, Data: data, Options: options,
+	}
+}
+
+// onMissed returns a schedule that does something about missed times.
+func onMissed(missed qless.Missed, s qless.Schedule) qless.Schedule {
+	s.Missed = missed
+	return s
+}
+
+func TestAScheduleThatCanNotBe(t *testing.T) {
+	for name, s := range map[string]qless.Schedule{
+		"no spec":                  schedule(""),
+		"no fields":                schedule("CRON_TZ=Europe/Berlin"),
+		"four fields":              schedule("* * * *"),
+		"six fields":               schedule("* * * * * *"),
+		"an unknown zone":          schedule("CRON_TZ=Nowhere/City 0 0 * * *"),
+		"an unknown word":          schedule("@sometimes"),
+		"minute 60":                schedule("60 * * * *"),
+		"a step of nothing":        schedule("*/0 * * * *"),
+		"never due":                schedule("0 0 30 2 *"),
+		"an interval without unit": schedule("@every 90"),
+		"an interval of 0":         schedule("@every 0s"),
+		"a negative interval":      schedule("@every -1m"),
+		"a short interval":         schedule("@every 999ms"),
+		"an interval with a zone":  schedule("CRON_TZ=Europe/Berlin @every 90s"),
+		"no id":                    newSchedule("", "@daily", "q", "K", nil),
+		"an id that is no text":    newSchedule("\xff", "@daily", "q", "K", nil),
+		"no queue":                 newSchedule("s", "@daily", "", "K", nil),
+		"no klass":                 newSchedule("s", "@daily", "q", "", nil),
+		"data that is no JSON":     newSchedule("s", "@daily", "q", "K", make(chan int)),
+		"a negative delay":         schedule("@daily", qless.Delay(-1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := qless.NewWorker(offline(t), qless.WorkerConfig{
+				Queues: []string{"q"}, Schedules: []qless.Schedule{s},
+			})
+			requireCode(t, qless.ErrInvalid, err)
+		})
+	}
+}
+
+// newFollower makes a worker that follows schedules by the env's clock, and takes no jobs from
+// their queue.
+func (e *env) newFollower(schedules ...qless.Schedule) *testWorker {
+	e.t.Helper()
+	return e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: schedules}, qless.WithClock(e.clock.Now))
+}
+
+// follower is newFollower, and starts it.
+func (e *env) follower(schedules ...qless.Schedule) *testWorker {
+	e.t.Helper()
+	w := e.newFollower(schedules...)
+	require.NoError(e.t, w.Start(e.t.Context()))
+	return w
+}
+
+// puts waits until a follower has tried to put n jobs.
+func (w *testWorker) puts(n int) { w.await(w.t, "a put", n, of("schedule")) }
+
+// missed has a follower learn of a schedule, and lets time pass in which none runs.
+func (e *env) missed(d time.Duration, s qless.Schedule) {
+	e.t.Helper()
+	w := e.follower(s)
+	w.await(e.t, "the last time", 1, of("schedule.last"))
+	w.stop()
+	e.clock.Advance(d)
+}
+
+// scheduled returns the jids that wait in the queue jobs.
+func (e *env) scheduled() []string {
+	e.t.Helper()
+	jids, err := e.Queue("jobs").Peek(e.t.Context(), 100)
+	require.NoError(e.t, err)
+	var all []string
+	for _, job := range jids {
+		all = append(all, job.JID)
+	}
+	return all
+}
+
+func TestANewScheduleBeginsWithItsNextTime(t *testing.T) {
+	e := newEnv(t)
+	w := e.follower(schedule("0 * * * *"), newSchedule("t", "@every 1h", "jobs", "K", nil))
+	w.await(t, "the last time", 2, of("schedule.last"))
+	w.stop()
+	require.Empty(t, e.scheduled())
+	require.Zero(t, w.count(of("schedule")))
+}
+
+func TestAScheduleGoesOnWhereItWas(t *testing.T) {
+	e := newEnv(t)
+	e.missed(5*time.Minute, schedule("* * * * *"))
+	e.follower(schedule("* * * * *")).puts(1)
+	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
+
+	e.missed(0, schedule("* * * * *"))
+	require.Len(t, e.scheduled(), 1, "it is put once")
+	e.clock.Advance(time.Minute)
+	changed := onMissed(qless.MissedAll, newSchedule("s", "*/2 * * * *", "other", "L", nil))
+	e.follower(changed).puts(1)
+	require.Equal(t, "L", e.pop("other").Klass)
+	require.Equal(t, "s@2024-01-02T12:05:00Z", e.pop("jobs").JID, "what is put stays as it is")
+}
+
+func TestTheJobOfASchedule(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("CRON_TZ=Europe/Berlin 15 13 * * *", qless.Priority(3), qless.Tags("a"), qless.Retries(2))
+	e.missed(15*time.Minute, s)
+	e.follower(s).puts(1)
+	job := e.pop("jobs")
+	require.Equal(t, "s@2024-01-02T12:15:00Z", job.JID)
+	require.Equal(t, "K", job.Klass)
+	require.Equal(t, `{"n":1}`, string(job.Data))
+	require.Equal(t, 3, job.Priority)
+	require.Equal(t, []string{"a"}, job.Tags)
+	require.Equal(t, 2, job.Retries)
+}
+
+// A job is put whether the one before it is done or not, unless both have the same jid.
+func TestScheduledJobsMayOverlap(t *testing.T) {
+	e := newEnv(t)
+	both := []qless.Schedule{
+		onMissed(qless.MissedAll, schedule("* * * * *")),
+		onMissed(qless.MissedAll, newSchedule("t", "* * * * *", "single", "K", nil, qless.JID("only"))),
+	}
+	for _, s := range both {
+		e.missed(0, s)
+	}
+	e.clock.Advance(3 * time.Minute)
+	w := e.follower(both...)
+	w.puts(6)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z", "s@2024-01-02T12:03:00Z"}, e.scheduled())
+	require.Equal(t, []string{"only"}, jids(e.pops("single", 10)))
+}
+
+func TestEachTimeHasOneJobHoweverManyFollow(t *testing.T) {
+	const workers, minutes = 10, 7
+	e := newEnv(t)
+	s := onMissed(qless.MissedAll, schedule("* * * * *"))
+	e.missed(minutes*time.Minute, s)
+	var all []*testWorker
+	var begin []func()
+	for range workers {
+		w := e.newFollower(s)
+		learned, open := w.gate("schedule.last", true)
+		require.NoError(t, w.Start(t.Context()))
+		soon(t, "the last time", learned)
+		all, begin = append(all, w), append(begin, open)
+	}
+	for _, open := range begin {
+		open()
+	}
+	put := 0
+	for _, w := range all {
+		w.puts(minutes)
+		put += w.count(func(c tapped) bool { return c.script == "schedule" && c.reply != nil })
+	}
+	require.Equal(t, minutes, put)
+	var wanted []string
+	for i := range minutes {
+		wanted = append(wanted, fmt.Sprintf("s@2024-01-02T12:%02d:00Z", i+1))
+	}
+	require.Equal(t, wanted, e.scheduled())
+	for _, jid := range wanted {
+		require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+	}
+}
+
+// By the real clock, the workers put their own jobs.
+func TestAScheduleTicks(t *testing.T) {
+	e := newLiveEnv(t)
+	type tick struct {
+		jid string
+		at  time.Time
+	}
+	ticks := make(chan tick, 100)
+	for range 3 {
+		s := onMissed(qless.MissedAll, newSchedule("s", "@every 1s", "q", "K", nil))
+		w := e.worker(qless.WorkerConfig{Schedules: []qless.Schedule{s}})
+		w.Handle("K", func(_ context.Context, job *qless.Job) error {
+			ticks <- tick{job.JID, time.Now()}
+			return nil
+		})
+		w.start()
+	}
+	var due []time.Time
+	for range 3 {
+		got := soon(t, "a tick", ticks)
+		at, err := time.Parse(time.RFC3339, strings.TrimPrefix(got.jid, "s@"))
+		require.NoError(t, err)
+		require.False(t, got.at.Before(at), "it is not early")
+		due = append(due, at)
+	}
+	slices.SortFunc(due, time.Time.Compare)
+	require.Equal(t, []time.Time{due[0], due[0].Add(time.Second), due[0].Add(2 * time.Second)}, due)
+}
+
+func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
+	e := newEnv(t)
+	e.missed(2*time.Minute, schedule("* * * * *"))
+	w := e.newFollower(onMissed(qless.MissedAll, schedule("* * * * *")))
+	for _, script := range []string{"schedule.last", "schedule"} {
+		w.instead(script, func(func() error) error { return errOffline })
+	}
+	require.NoError(t, w.Start(t.Context()))
+	refused := func(script string) func(c tapped) bool {
+		return func(c tapped) bool { return c.script == script && c.err != nil }
+	}
+	w.await(t, "a try", 3, refused("schedule.last"))
+	w.instead("schedule.last", nil)
+	w.await(t, "a try", 3, refused("schedule"))
+	w.instead("schedule", func(send func() error) error {
+		w.instead("schedule", nil)
+		return errors.Join(send(), errOffline) // it was done, but no answer comes
+	})
+	w.puts(2)
+	w.stop()
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z", "s@2024-01-02T12:02:00Z"}, e.scheduled())
+	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
+}
+
+func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("* * * * *"))
+	w := e.newFollower(schedule("* * * * *"))
+	w.Pause()
+	require.NoError(t, w.Start(t.Context()))
+	w.puts(1)
+	require.Len(t, e.scheduled(), 1)
+}
+
+// putAt runs the script that puts the job of a schedule called s that was due at a time, as a
+// process does that takes it for due.
+func (e *env) putAt(due time.Time) any {
+	e.t.Helper()
+	jid := "s@" + due.UTC().Format(time.RFC3339)
+	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", scripts.Time(due), "w1", "jobs", jid, "K", "{}", "0")
+	require.NoError(e.t, err)
+	return reply
+}
+
+func TestAProcessWhoseClockIsAheadPutsNothing(t *testing.T) {
+	e := newEnv(t)
+	e.missed(0, schedule("* * * * *"))
+	e.unchanged(func() {
+		for _, ahead := range []time.Duration{time.Second, time.Minute, 6 * time.Hour} {
+			require.EqualValues(t, 0, e.putAt(e.clock.Now().Add(ahead)), "not yet")
+		}
+	})
+	e.clock.Advance(time.Minute)
+	e.follower(schedule("* * * * *")).puts(1)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+}
+
+func TestAScheduleThatAClockMovedIntoTheFutureGoesOn(t *testing.T) {
+	poison := func(e *env) {
+		e.missed(0, schedule("* * * * *"))
+		last := scripts.Time(e.clock.Now().Add(6 * time.Hour))
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:x:schedules", "s", last).Err())
+	}
+	t.Run("for those who begin to follow it", func(t *testing.T) {
+		e := newEnv(t)
+		poison(e)
+		e.missed(time.Minute, schedule("* * * * *"))
+		e.follower(schedule("* * * * *")).puts(1)
+		require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+	})
+	t.Run("for those who follow it already", func(t *testing.T) {
+		e := newEnv(t)
+		poison(e)
+		e.clock.Advance(time.Minute)
+		due := noon.Add(time.Minute)
+		require.Equal(t, "s@2024-01-02T12:01:00Z", e.putAt(due))
+		require.Nil(t, e.putAt(due), "it is put once")
+	})
+}
+
+// A replica that becomes the master may have a clock that is a little behind.
+func TestAServerClockThatIsPutBackALittlePutsNothingTwice(t *testing.T) {
+	e := newEnv(t)
+	e.missed(5*time.Minute, schedule("* * * * *"))
+	e.follower(schedule("* * * * *")).puts(1)
+	e.clock.Advance(-30 * time.Second)
+	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
+	w := e.follower(onMissed(qless.MissedAll, schedule("* * * * *")))
+	w.await(t, "the last time", 1, of("schedule.last"))
+	w.stop()
+	require.Nil(t, e.putAt(noon.Add(4*time.Minute)))
+	require.Equal(t, []string{"s@2024-01-02T12:05:00Z"}, e.scheduled())
+	require.Equal(t, []string{"put"}, whats(e.job("s@2024-01-02T12:05:00Z").History))
+}
+
+func TestAJobThatIsNotYetDueOnTheServerIsPutWhenItIs(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("* * * * *"))
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("schedule")).Err()) // one trip, not two
+	w := e.newFollower(schedule("* * * * *"))
+	w.instead("schedule.last", func(send func() error) error {
+		w.instead("schedule.last", nil)
+		defer e.clock.Advance(-30 * time.Second)
+		return send()
+	})
+	w.instead("schedule", func(send func() error) error {
+		w.instead("schedule", nil)
+		defer e.clock.Advance(30 * time.Second)
+		return send()
+	})
+	require.NoError(t, w.Start(t.Context()))
+	w.puts(2)
+	require.EqualValues(t, 0, w.await(t, "a put", 1, of("schedule")).reply)
+	require.Equal(t, "s@2024-01-02T12:01:00Z", w.await(t, "a put", 2, of("schedule")).reply)
+	require.Equal(t, []string{"s@2024-01-02T12:01:00Z"}, e.scheduled())
+	require.Zero(t, w.log.count("a schedule can't be followed"))
+}
+
+// The server's clock stands still, years behind the machine's.
+func TestASchedulesClockIsTheServers(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.SetTime(noon.Add(500 * time.Millisecond))
+	e := &env{t: t, rdb: redis.NewClient(&redis.Options{Addr: server.Addr()}), clock: testkit.NewClock()}
+	defer func() { _ = e.rdb.Close() }()
+	e.Client = e.client(e.rdb, qless.WithClock(nil))
+	w := e.workerAt(server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{schedule("@every 1s")}})
+	require.NoError(t, w.Start(t.Context()))
+	w.await(t, "the last time", 1, of("schedule.last"))
+	server.SetTime(noon.Add(1100 * time.Millisecond))
+	w.puts(1)
+	w.stop()
+	require.Equal(t, []string{"s@2024-01-02T12:00:01Z"}, e.scheduled())
+}
+
+func TestAJobThatIsAlwaysRefusedIsTriedOnce(t *testing.T) {
+	e := newEnv(t)
+	e.missed(time.Minute, schedule("@every 1s"))
+	w := e.newFollower(schedule("@every 1s"))
+	refused := "ERR user_script:1: Put(): no script: 0000000000000000000000000000000000000000, on @user_script:1."
+	w.instead("schedule", func(func() error) error { return scriptRefusal(refused) })
+	require.NoError(t, w.Start(t.Context()))
+	w.await(t, "a look", 2, of("schedule.last"))
+	w.stop()
+	tries := w.count(func(c tapped) bool { return c.script == "schedule" })
+	require.Equal(t, 1, tries)
+	require.Equal(t, 1, w.log.count("a scheduled job can't be put"))
+}
+
+// scriptRefusal is an error that the server answers.
+type scriptRefusal string
+
+func (e scriptRefusal) Error() string { return string(e) }
+
+func (scriptRefusal) RedisError() {}

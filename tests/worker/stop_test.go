@@ -1,0 +1,323 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// stopping starts to stop a worker and returns when it takes no more jobs, and a channel that
+// is closed when it has stopped.
+func (w *testWorker) stopping(stop func()) <-chan struct{} {
+	w.t.Helper()
+	done := make(chan struct{})
+	go func() { stop(); close(done) }()
+	until(w.t, "the worker stops", func() bool { return w.Healthy() != nil })
+	return done
+}
+
+func TestStopLetsRunningJobsEnd(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, end, causes := e.holding(qless.WorkerConfig{Concurrency: 2})
+	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	next := e.put("q")
+	require.Len(t, w.Stats().Running, 1)
+	end <- nil
+	soon(t, "the end of the worker", stopped)
+	require.Equal(t, qless.StateComplete, e.job(jid).State)
+	require.Equal(t, qless.StateWaiting, e.job(next).State, "no more jobs are taken")
+	require.Empty(t, causes)
+}
+
+func TestRunStopsWhenItsContextEnds(t *testing.T) {
+	e := newLiveEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(ctx) }()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	cancel()
+	until(t, "the worker stops", func() bool { return w.Healthy() != nil })
+	end <- nil
+	require.NoError(t, soon(t, "the end of Run", ran))
+	require.Equal(t, qless.StateComplete, e.job(jid).State)
+	soon(t, "the end of the worker", w.Closed())
+}
+
+func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, _, causes := e.holding(qless.WorkerConfig{Concurrency: 1, ShutdownTimeout: 100 * time.Millisecond})
+	older := e.put("q", qless.Priority(-1))
+	same := e.put("q")
+	urgent := e.put("q", qless.Priority(1))
+	before := time.Now()
+	w.stopLate(jid)
+	require.GreaterOrEqual(t, time.Since(before), 100*time.Millisecond)
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrStopped)
+	job := e.job(jid)
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.Equal(t, 5, job.Remaining, "no retry is spent")
+	require.Empty(t, job.Worker)
+	require.Equal(t, []string{urgent, jid, same, older}, jids(e.pops("q", 4)), "it is the first of its priority")
+	require.Equal(t, 1, w.Stats().Released)
+	w.log.await(t, "a job's result was discarded", 1)
+	require.Zero(t, w.log.count("level=WARN"))
+	require.Zero(t, w.Stats().Lost)
+}
+
+func TestWhatAStoppedWorkerGivesBackIsWorkedByAnother(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, _, _ := e.holding(qless.WorkerConfig{})
+	other := e.idleWorker()
+	w.stopNow()
+	require.Equal(t, told{"complete", "complete"}, other.outcome(jid))
+}
+
+func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 50 * time.Millisecond})
+	running, end, over := make(chan bool, 1), make(chan bool), make(chan bool)
+	w.Handle("K", func(context.Context, *qless.Job) error {
+		defer close(over)
+		running <- true
+		<-end
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	w.stopLate(jid)
+	require.Equal(t, qless.StateWaiting, e.job(jid).State)
+	close(end)
+	soon(t, "the end of the handler", over)
+	w.log.await(t, "a job's result was discarded", 1)
+	require.Zero(t, w.Stats().Lost)
+}
+
+func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	stopped := make(chan error, 10)
+	for range 10 {
+		go func() { stopped <- w.Stop(context.Background()) }()
+	}
+	for range 10 {
+		require.NoError(t, soon(t, "the end of Stop", stopped))
+	}
+	soon(t, "the end of the worker", w.Closed())
+	require.NoError(t, w.Stop(t.Context()))
+	require.NoError(t, w.Drain(t.Context()))
+}
+
+func TestAWorkerIsStartedOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+	w.stop()
+	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+	requireCode(t, qless.ErrInvalid, w.Run(t.Context()))
+}
+
+func TestAWorkerMayBeStoppedBeforeItIsStarted(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	requireCode(t, &qless.Error{Code: qless.CodeStopped}, w.Healthy())
+	w.stop()
+	soon(t, "the end of the worker", w.Closed())
+	requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
+}
+
+func TestAWorkerMayBeStoppedAtOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	for range 20 {
+		jid := e.put("q")
+		w := e.worker(qless.WorkerConfig{})
+		handler, _, _ := hold()
+		w.Handle("K", handler)
+		require.NoError(t, w.Start(t.Context()))
+		w.stopNow()
+		require.Equal(t, qless.StateWaiting, e.job(jid).State)
+	}
+	require.Equal(t, 20, e.counts("q").Waiting)
+}
+
+func TestWhatIsReservedWhileStoppingIsGivenBack(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", func(context.Context, *qless.Job) error { panic("it is not called") })
+	w.start()
+	reserved, answer := w.gate("reserve", true)
+	jid := e.put("q")
+	soon(t, "a reservation", reserved)
+	stopped := w.stopping(w.stopNow)
+	answer()
+	soon(t, "the end of the worker", stopped)
+	require.Equal(t, qless.StateWaiting, e.job(jid).State)
+	require.Equal(t, 5, e.job(jid).Remaining)
+}
+
+func TestDrainWaitsForRunningJobs(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, end, causes := e.holding(qless.WorkerConfig{ShutdownTimeout: time.Nanosecond})
+	drained := w.stopping(func() { _ = w.Drain(context.Background()) })
+	end <- nil
+	soon(t, "the end of the worker", drained)
+	require.Equal(t, qless.StateComplete, e.job(jid).State)
+	require.Empty(t, causes)
+}
+
+func TestDrainGivesBackWhenItsContextEnds(t *testing.T) {
+	e := newLiveEnv(t)
+	w, jid, _, causes := e.holding(qless.WorkerConfig{})
+	err := requireCode(t, stopped, w.Drain(ended()))
+	require.ErrorIs(t, err, qless.ErrStopped)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, err.Message, jid)
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrStopped)
+	require.Equal(t, qless.StateWaiting, e.job(jid).State)
+}
+
+func TestAStoppedWorkerIsNotListed(t *testing.T) {
+	e := newLiveEnv(t)
+	names := func() (all []string) {
+		workers, err := e.Workers(t.Context())
+		require.NoError(t, err)
+		for _, w := range workers {
+			all = append(all, w.Name)
+		}
+		return all
+	}
+	w := e.idleWorker()
+	require.Contains(t, names(), w.Name())
+	w.stop()
+	require.NotContains(t, names(), w.Name())
+	require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+}
+
+func TestAStoppedWorkerLeavesNoGoroutine(t *testing.T) {
+	e := newLiveEnv(t)
+	before := goleak.IgnoreCurrent()
+	w := e.worker(qless.WorkerConfig{
+		Queues:    []string{"q", "mail-*"},
+		Schedules: []qless.Schedule{newSchedule("s", "@hourly", "q", "K", nil)},
+	})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	for range 3 {
+		e.put("q")
+		soon(t, "a job", running)
+	}
+	end <- nil
+	w.stopNow()
+	require.NoError(t, w.rdb.Close())
+	goleak.VerifyNone(t, before)
+}
+
+func TestStopReturnsWhenTheServerIsAway(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	handler, running, _ := hold()
+	w.Handle("K", handler)
+	w.start()
+	e.put("q")
+	soon(t, "a job", running)
+	w.offline.Store(true)
+	proxy.CutAll()
+	stopped := make(chan struct{})
+	go func() { w.stopNow(); close(stopped) }()
+	soon(t, "the end of the worker", stopped)
+}
+
+// The timeout for running jobs is no reason to wait: there are none.
+func TestAnIdleWorkerStopsSoonWhenTheServerIsAway(t *testing.T) {
+	for name, lose := range map[string]func(e *env){
+		"it hangs":   func(e *env) { e.server.Suspend() },
+		"it is gone": func(e *env) { e.server.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{PollInterval: 50 * time.Millisecond, ShutdownTimeout: time.Hour}).start()
+			lose(e)
+			defer e.server.Resume()
+			until(t, "it is unhealthy", func() bool { return w.Healthy() != nil })
+			soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
+		})
+	}
+}
+
+func TestAWorkerThatNeverFoundItsServerStopsSoon(t *testing.T) {
+	e := newLiveEnv(t)
+	e.server.Suspend()
+	defer e.server.Resume()
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	require.NoError(t, w.Start(t.Context()))
+	require.Contains(t, requireCode(t, qless.ErrUnavailable, w.Healthy()).Message, "has not answered yet")
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	require.NoError(t, soon(t, "the end of Stop", stopped))
+}
+
+// A worker whose reservation was lost has to ask what it locked, which nobody can tell.
+func TestAWorkerThatMayHoldJobsStopsSoonWhenTheServerIsAway(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	w.beforeItHears("j", func() error { e.server.Suspend(); return errOffline })
+	defer e.server.Resume()
+	w.start()
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server does not answer", 1)
+	soon(t, "the end of the worker", w.stopping(func() { _ = w.Stop(context.Background()) }))
+}
+
+func TestOutcomesThatCanNotBeToldDoNotHoldUpStopForLong(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: 300 * time.Millisecond})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	jid := e.put("q")
+	soon(t, "a job", running)
+	e.server.Suspend()
+	defer e.server.Resume()
+	before := time.Now()
+	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	end <- nil
+	soon(t, "the end of the worker", stopped)
+	require.GreaterOrEqual(t, time.Since(before), 300*time.Millisecond, "the server might have come back")
+	w.log.await(t, "the worker stopped before the server took all outcomes", 1)
+	e.server.Resume()
+	require.NotEqual(t, qless.StateWaiting, e.job(jid).State)
+}
+
+func TestStopWaitsForAnOutcomeThatIsHeldBack(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{ShutdownTimeout: time.Hour})
+	w.Handle("K", nothing)
+	w.start()
+	w.refuseOutcome("j", damage)
+	e.put("q", qless.JID("j"))
+	w.log.await(t, "the server refuses an outcome", 1)
+	stopped := w.stopping(func() { _ = w.Stop(context.Background()) })
+	w.refuseWith(nil)
+	soon(t, "the end of the worker", stopped)
+	require.Equal(t, qless.StateComplete, e.job("j").State)
+	require.Equal(t, 1, w.Stats().Completed)
+}

@@ -1,0 +1,301 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// tapped is a script that a client ran.
+type tapped struct {
+	script string
+	trip   string   // the names of all scripts that went in the same round trip
+	args   []string // after the namespace and the time
+	reply  any
+	err    error
+	idle   bool // a reserve after which the worker is idle, and listens
+	at     time.Time
+}
+
+// A tap sees, and may disturb, every script that a client runs.
+type tap struct {
+	observer *redis.Client // which the tap does not see
+
+	mu      sync.Mutex
+	calls   []tapped
+	changed chan struct{} // closed at the next call
+	around  map[string]func(send func() error) error
+	refuse  func(script string, args []any) error // an error is the server's answer; nil: none
+
+	offline atomic.Bool // no connection can be opened
+}
+
+var errOffline = errors.New("offline")
+
+func newTap(observer *redis.Client) *tap {
+	return &tap{
+		observer: observer,
+		changed:  make(chan struct{}),
+		around:   map[string]func(func() error) error{},
+	}
+}
+
+// instead has a function run instead of sending a script, or a pipeline with it. It may call
+// send, before or after something else, and an error that it returns is what the client gets
+// for an answer; nil ends that.
+func (p *tap) instead(script string, run func(send func() error) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.around[script] = run
+}
+
+// A serverError is what a server answers.
+type serverError string
+
+func (s serverError) Error() string { return string(s) }
+func (serverError) RedisError()     {}
+
+// refuseWith answers the calls for which a function returns an error by that, and sends the others.
+func (p *tap) refuseWith(refuse func(script string, args []any) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = refuse
+}
+
+// refuseOutcome answers every script that ends the hold on a job by an error.
+func (p *tap) refuseOutcome(jid string, answer error) {
+	p.refuseWith(func(script string, args []any) error {
+		if script == "finish" && slices.Contains(args, any(jid)) {
+			return answer
+		}
+		return nil
+	})
+}
+
+// passing returns the commands that are not refused.
+func (p *tap) passing(cmds []redis.Cmder) []redis.Cmder {
+	p.mu.Lock()
+	refuse := p.refuse
+	p.mu.Unlock()
+	if refuse == nil {
+		return cmds
+	}
+	var rest []redis.Cmder
+	for _, cmd := range cmds {
+		if err := refuse(scriptName(cmd), cmd.Args()); err != nil {
+			cmd.SetErr(err)
+		} else {
+			rest = append(rest, cmd)
+		}
+	}
+	return rest
+}
+
+// await waits for the nth call that matches.
+func (p *tap) await(t testing.TB, what string, n int, match func(tapped) bool) tapped {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		found, changed := p.find(n, match)
+		if found != nil {
+			return *found
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			require.FailNow(t, "not seen", "%s, %d times, among\n%s", what, n, p)
+		}
+	}
+}
+
+func (p *tap) find(n int, match func(tapped) bool) (*tapped, chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		if match(c) {
+			if n--; n == 0 {
+				return &c, nil
+			}
+		}
+	}
+	return nil, p.changed
+}
+
+// String returns all calls, for the messages of failed tests.
+func (p *tap) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all strings.Builder
+	for _, c := range p.calls {
+		fmt.Fprintf(&all, "%s %.200q: %.500q %v\n", c.script, c.args, c.reply, c.err)
+	}
+	return all.String()
+}
+
+// count returns how many calls match.
+func (p *tap) count(match func(tapped) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, c := range p.calls {
+		if match(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// of matches the calls of a script that were answered.
+func of(script string) func(tapped) bool {
+	return func(c tapped) bool { return c.script == script && c.err == nil }
+}
+
+// told is what a worker told of a job, and what the server said to it.
+type told struct{ action, answer string }
+
+// outcomes returns what was told by a call of finish, by jid.
+func (c tapped) outcomes() map[string]told {
+	answers, _ := c.reply.([]any)
+	all := map[string]told{}
+	if c.script != "finish" || c.err != nil {
+		return all
+	}
+	for at, i := 1, 0; at < len(c.args); i++ {
+		all[c.args[at+1]] = told{c.args[at], fmt.Sprint(answers[i])}
+		extra := 0
+		_, _ = fmt.Sscan(c.args[at+4], &extra)
+		at += 5 + extra
+	}
+	return all
+}
+
+func (p *tap) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if p.offline.Load() {
+			return nil, errOffline
+		}
+		return next(ctx, network, addr)
+	}
+}
+
+func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return p.pass([]redis.Cmder{cmd}, func() error {
+			if len(p.passing([]redis.Cmder{cmd})) == 0 {
+				return cmd.Err()
+			}
+			err := next(ctx, cmd)
+			cmd.SetErr(err) // the client does so when the hooks are done
+			return err
+		})
+	}
+}
+
+func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return p.pass(cmds, func() error {
+			if rest := p.passing(cmds); len(rest) > 0 {
+				return next(ctx, rest)
+			}
+			return nil
+		})
+	}
+}
+
+// pass sends commands, or lets somebody else, and notes the scripts among them.
+func (p *tap) pass(cmds []redis.Cmder, send func() error) error {
+	var around func(func() error) error
+	var trip []string
+	p.mu.Lock()
+	for _, cmd := range cmds {
+		name := scriptName(cmd)
+		trip = append(trip, name)
+		if run := p.around[name]; run != nil {
+			around = run
+		}
+	}
+	p.mu.Unlock()
+	var err error
+	if around == nil {
+		if err = send(); err != nil && !slices.ContainsFunc(cmds, hasFailed) {
+			setErrors(cmds, err) // nothing was sent; the client does so when the hooks are done
+		}
+	} else if err = around(func() error { _ = send(); return nil }); err != nil {
+		setErrors(cmds, err)
+	} else if err = cmds[0].Err(); len(cmds) > 1 {
+		err = nil
+	}
+	for _, cmd := range cmds {
+		p.note(cmd, strings.Join(trip, " "))
+	}
+	return err
+}
+
+func hasFailed(cmd redis.Cmder) bool { return cmd.Err() != nil }
+
+func setErrors(cmds []redis.Cmder, err error) {
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+}
+
+func (p *tap) note(cmd redis.Cmder, trip string) {
+	name := scriptName(cmd)
+	if name == "" || redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		return
+	}
+	c := tapped{script: name, trip: trip, err: cmd.Err(), at: time.Now()}
+	if c.err == redis.Nil {
+		c.err = nil
+	}
+	for _, arg := range cmd.Args()[5:] {
+		c.args = append(c.args, fmt.Sprint(arg))
+	}
+	if reply, ok := cmd.(interface{ Val() any }); ok {
+		c.reply = reply.Val()
+	}
+	if name == "reserve" && c.err == nil && c.args[1] != "0" && c.reply.([]any)[1] != "0" {
+		channel := "ql:x:wake:" + c.args[0]
+		c.idle = p.observer.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, c)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// scriptName returns which script a command runs, if any.
+func scriptName(cmd redis.Cmder) string {
+	args := cmd.Args()
+	if len(args) < 5 || !strings.HasPrefix(fmt.Sprint(args[0]), "eval") {
+		return ""
+	}
+	return scriptNames()[fmt.Sprint(args[1])]
+}
+
+// scriptNames returns the names of the scripts by their digests and by their texts.
+var scriptNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{
+		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers", "worker.deregister",
+		"queues.ready",
+	} {
+		names[scripts.SHA(name)] = name
+		names[scripts.Text(name)] = name
+	}
+	return names
+})

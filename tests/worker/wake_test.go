@@ -1,0 +1,430 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// The workers of these tests ask again after an hour, unless something wakes them.
+
+// idleWorker starts a worker of queue q that completes everything, and waits until it is idle.
+func (e *env) idleWorker(queues ...string) *testWorker {
+	e.t.Helper()
+	w := e.worker(qless.WorkerConfig{Queues: queues})
+	w.Handle("*", nothing)
+	return w.start()
+}
+
+func TestAnIdleWorkerWakesForAPut(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	for range 20 {
+		require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	}
+}
+
+func TestAnIdleWorkerWakesForWhatFallsDue(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	before := time.Now()
+	require.Equal(t, "complete", w.outcome(e.put("q", qless.Delay(200*time.Millisecond))).action)
+	require.GreaterOrEqual(t, time.Since(before), 200*time.Millisecond)
+
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"), qless.Offset(200*time.Millisecond))
+	require.NoError(t, err)
+	require.Equal(t, "complete", w.outcome("r-1").action)
+	require.Equal(t, "complete", w.outcome("r-2").action)
+}
+
+func TestAnIdleWorkerWakesForALongDelayThatWasThereBefore(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.JID("j"), qless.Delay(300*time.Millisecond))
+	w := e.idleWorker()
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+func TestAnIdleWorkerWakesForTheLockOfADeadOne(t *testing.T) {
+	for _, grace := range []string{"0", "0.2"} {
+		e := newLiveEnv(t)
+		e.set(qless.ConfigGracePeriod, grace)
+		e.set(qless.ConfigHeartbeat, "0.3")
+		jid := e.put("q")
+		e.pop("q")
+		w := e.idleWorker()
+		require.Equal(t, "complete", w.outcome(jid).action)
+		require.Contains(t, whats(e.job(jid).History), "timed-out")
+	}
+}
+
+func TestAnIdleWorkerWakesForUnpause(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	jid := e.put("q")
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	e.put("other", qless.JID("first"))
+	e.put("q", qless.JID("dependent"), qless.DependsOn("first"))
+	e.put("other", qless.JID("advanced"))
+	e.put("other", qless.JID("failed"))
+	jobs := e.pops("other", 3)
+	require.Len(t, jobs, 3)
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	require.Equal(t, "complete", w.outcome("dependent").action)
+	require.NoError(t, jobs[1].Next(t.Context(), "q"))
+	require.Equal(t, "complete", w.outcome("advanced").action)
+	require.NoError(t, jobs[2].Fail(t.Context(), "g", "m"))
+	moved, err := e.Queue("q").Unfail(t.Context(), "g", 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, moved)
+	require.Equal(t, "complete", w.outcome("failed").action)
+}
+
+// silentPut puts a job of which nobody hears.
+const silentPut = `
+redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{}', 'priority', 0, 'tags', '[]',
+  'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
+redis.call('zadd', 'ql:q:q-work', -ARGV[2] / 10000000000, ARGV[1])`
+
+func (e *env) silentPut(jid string) {
+	e.t.Helper()
+	err := e.rdb.Eval(e.t.Context(), silentPut, nil, jid, time.Now().Unix()).Err()
+	require.ErrorIs(e.t, err, redis.Nil)
+}
+
+// foreignPut does what the scripts of other clients do: they wake nobody, but tell the log. They
+// tell it before the job is there, which nobody sees in between. Before that, some connections are
+// closed.
+func (e *env) foreignPut(jid string, kill ...string) {
+	e.t.Helper()
+	_, err := e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
+		for _, id := range kill {
+			pipe.ClientKillByFilter(e.t.Context(), "id", id)
+		}
+		pipe.Publish(e.t.Context(), "ql:log", `{"jid":"`+jid+`","event":"put","queue":"q"}`)
+		pipe.Eval(e.t.Context(), silentPut, nil, jid, time.Now().Unix())
+		return nil
+	})
+	require.ErrorIs(e.t, err, redis.Nil)
+}
+
+func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	w.relays(time.Time{})
+	for i := range 10 {
+		jid := fmt.Sprint("j", i)
+		e.foreignPut(jid)
+		require.Equal(t, "complete", w.outcome(jid).action)
+	}
+}
+
+func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.Delay(10*time.Minute))
+	w := e.idleWorker()
+	w.relays(time.Time{})
+	e.foreignPut("j")
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+// relaysAre waits until so many workers relay.
+func (e *env) relaysAre(n int64) {
+	e.t.Helper()
+	until(e.t, fmt.Sprint(n, " workers relay"), func() bool {
+		return e.rdb.PubSubNumSub(e.t.Context(), "ql:x:listen").Val()["ql:x:listen"] == n
+	})
+}
+
+// relayed starts two workers of another queue, which relay, and then a worker of queue q that does
+// not. The queue is known.
+func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
+	e.t.Helper()
+	for i := range relays {
+		relays[i] = e.idleWorker("other")
+		e.relaysAre(int64(i) + 1)
+	}
+	w = e.idleWorker()
+	before := time.Now()
+	require.Equal(e.t, "complete", w.outcome(e.put("q")).action)
+	w.await(e.t, "an idle worker", 1, func(c tapped) bool { return c.idle && c.at.After(before) })
+	e.relaysAre(2)
+	return relays, w
+}
+
+func TestTwoWorkersHearOtherClientsForAll(t *testing.T) {
+	e := newLiveEnv(t)
+	relays, w := e.relayed()
+	e.foreignPut("j1")
+	require.Equal(t, "complete", w.outcome("j1").action)
+
+	relays[0].stop()
+	e.foreignPut("j2")
+	require.Equal(t, "complete", w.outcome("j2").action, "the other one hears it")
+	e.relaysAre(2)
+	relays[1].stop()
+	e.foreignPut("j3")
+	require.Equal(t, "complete", w.outcome("j3").action)
+}
+
+func TestOneRelayMayDie(t *testing.T) {
+	e := newLiveEnv(t)
+	relays, w := e.relayed()
+	e.foreignPut("j1", e.subscriptions(relays[1])...)
+	require.Equal(t, "complete", w.outcome("j1").action)
+}
+
+// What was put while no relay listened wakes a worker when one listens again.
+func TestAJobThatNoRelayHeardOfWakesAWorker(t *testing.T) {
+	e := newLiveEnv(t)
+	relays, w := e.relayed()
+	e.foreignPut("j", e.subscriptions(relays[:]...)...)
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+// subscriptions returns the ids of the connections by which workers listen.
+func (e *env) subscriptions(workers ...*testWorker) []string {
+	e.t.Helper()
+	clients := e.rdb.Do(e.t.Context(), "client", "list", "type", "pubsub").Val().(string)
+	var ids []string
+	for line := range strings.Lines(clients) {
+		for _, w := range workers {
+			if strings.Contains(line, " name="+w.rdb.Options().ClientName+" ") {
+				id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
+				ids = append(ids, id)
+			}
+		}
+	}
+	require.Len(e.t, ids, len(workers))
+	return ids
+}
+
+func TestARelayWakesWorkersWhenItBeginsToListen(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.idleWorker()
+	first := w.await(t, "a wake-up of all", 1, of("wake"))
+	require.Len(t, first.args, 0)
+}
+
+func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 2 {
+		e.worker(qless.WorkerConfig{Queues: []string{"other"}, PollInterval: 50 * time.Millisecond}).start()
+		e.relaysAre(int64(i) + 1)
+	}
+	others := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	t.Cleanup(func() { _ = others.Close() })
+	more := e.rdb.Subscribe(t.Context(), "ql:x:listen")
+	t.Cleanup(func() { _ = more.Close() })
+	for _, pubsub := range []*redis.PubSub{others, more} {
+		_, err := pubsub.Receive(t.Context())
+		require.NoError(t, err)
+	}
+	e.relaysAre(2)
+	require.NoError(t, more.Close())
+	require.NoError(t, others.Close())
+	e.relaysAre(2)
+}
+
+func TestAPutWakesOneOfManyWorkers(t *testing.T) {
+	const workers, puts = 50, 20
+	e := newLiveEnv(t)
+	done := make(chan string, puts)
+	var all []*testWorker
+	for range workers {
+		w := e.worker(qless.WorkerConfig{Concurrency: 1})
+		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.JID; return nil })
+		all = append(all, w.start())
+	}
+	reserves := func() int {
+		sum := 0
+		for _, w := range all {
+			sum += w.count(of("reserve"))
+		}
+		return sum
+	}
+	before := reserves()
+	for range puts {
+		jid := e.put("q")
+		require.Equal(t, jid, soon(t, "a job", done))
+	}
+	// Each job makes its worker ask twice; some may still ask for having begun to listen. Were all
+	// woken by each job, it would be a thousand times.
+	require.Less(t, reserves()-before, puts*3+workers*2)
+}
+
+func TestAnIdleWorkerAsksNothingBetweenItsPolls(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}).start()
+	first, last := w.idle(4), w.idle(8)
+	require.GreaterOrEqual(t, last.at.Sub(first.at), 4*180*time.Millisecond-10*time.Millisecond)
+	require.Zero(t, w.count(func(c tapped) bool { return c.script != "reserve" && c.at.After(first.at) }))
+}
+
+func TestAPutThatNobodyHearsOfIsFoundByThePoll(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{PollInterval: 300 * time.Millisecond})
+	w.Handle("K", nothing)
+	w.start()
+	e.silentPut("j")
+	require.Equal(t, "complete", w.outcome("j").action)
+}
+
+// Queues stay known when their jobs are done.
+func TestAPatternFindsJobsAmongManyEmptyQueues(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 2500 {
+		e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+	}
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}, PollInterval: 100 * time.Millisecond})
+	w.Handle("K", nothing)
+	w.start()
+	for _, queue := range []string{"old2400", "new1", "new2"} {
+		require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+	}
+	require.Len(t, w.Stats().Queues, 1000)
+	require.Equal(t, 1, w.log.count("the patterns match more queues than a worker asks"))
+	require.Equal(t, 1, w.log.count("queues=2500 asked=1000"))
+
+	e.rdb.ZRemRangeByRank(t.Context(), "ql:queues", 0, 1900)
+	left := int(e.rdb.ZCard(t.Context(), "ql:queues").Val())
+	until(t, "all are asked", func() bool { return len(w.Stats().Queues) == left })
+	asked := w.count(of("queues.ready"))
+	w.idle(w.count(func(c tapped) bool { return c.idle }) + 3)
+	require.Equal(t, asked, w.count(of("queues.ready")))
+}
+
+func TestAPausedWorkerLeavesWakeUpsToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one, two := e.idleWorker(), e.idleWorker()
+	one.Pause()
+	one.saidGoodbye()
+	require.True(t, one.Stats().Paused)
+	for range 3 {
+		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+	}
+	one.Resume()
+	two.Pause()
+	require.Equal(t, "complete", one.outcome(e.put("q")).action)
+}
+
+func TestABusyWorkerLeavesWakeUpsToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one := e.worker(qless.WorkerConfig{Concurrency: 1})
+	handler, running, end := hold()
+	one.Handle("K", handler)
+	one.start()
+	first := e.put("q")
+	soon(t, "a job", running)
+	two := e.idleWorker()
+	for range 3 {
+		require.Equal(t, "complete", two.outcome(e.put("q")).action)
+	}
+	end <- nil
+	require.Equal(t, "complete", one.outcome(first).action)
+}
+
+func TestAStoppedWorkerLeavesItsWaitToOthers(t *testing.T) {
+	e := newLiveEnv(t)
+	one := e.idleWorker()
+	two := e.idleWorker()
+	e.put("q", qless.JID("j"), qless.Delay(500*time.Millisecond))
+	claimed := func(c tapped) bool { return c.idle && c.reply.([]any)[2] == "q" }
+	until(t, "one of them waits", func() bool { return one.count(claimed)+two.count(claimed) > 0 })
+	if one.count(claimed) == 0 {
+		one, two = two, one
+	}
+	one.stop()
+	require.Equal(t, "complete", two.outcome("j").action)
+}
+
+func TestAWorkerWithADeadConnectionIsPassedOver(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	dead := e.workerAt(proxy.Addr(), qless.WorkerConfig{})
+	dead.Handle("K", nothing)
+	dead.start()
+	w := e.idleWorker()
+	dead.offline.Store(true)
+	proxy.CutAll()
+	e.awaitNoSubscribers(dead.Name())
+	jid := e.put("q")
+	before := time.Now()
+	// Nobody listens to the log until the other worker notices: it may be found by its next poll
+	// only, unless it listens itself.
+	if e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 0 {
+		_, err := e.Run(t.Context(), "wake", "", "q")
+		require.NoError(t, err)
+	}
+	require.Equal(t, "complete", w.outcome(jid).action)
+	require.Less(t, time.Since(before), patience)
+
+	dead.offline.Store(false)
+	w.stop()
+	dead.idle(dead.count(func(c tapped) bool { return c.idle }) + 1)
+	require.Equal(t, "complete", dead.outcome(e.put("q")).action, "it listens again")
+}
+
+func TestAFreeSlotWakesAnIdleWorker(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set("q-max-concurrency", 1)
+	one := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	one.Handle("K", handler)
+	one.start()
+	first := e.put("q")
+	soon(t, "a job", running)
+	two := e.idleWorker()
+	second := e.put("q")
+	one.Pause()
+	one.saidGoodbye()
+	require.Equal(t, qless.StateWaiting, e.job(second).State)
+	end <- nil
+	require.Equal(t, "complete", one.outcome(first).action)
+	require.Equal(t, "complete", two.outcome(second).action)
+}
+
+func TestMaxConcurrencyHoldsOverSeveralWorkers(t *testing.T) {
+	const limit, jobs = 3, 60
+	e := newLiveEnv(t)
+	e.set("q-max-concurrency", limit)
+	var now, most atomic.Int32
+	done := make(chan bool, jobs)
+	for range 3 {
+		w := e.worker(qless.WorkerConfig{Concurrency: 4})
+		w.Handle("K", func(context.Context, *qless.Job) error {
+			for n := now.Add(1); ; {
+				m := most.Load()
+				if n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			now.Add(-1)
+			done <- true
+			return nil
+		})
+		w.start()
+	}
+	for range jobs {
+		e.put("q")
+	}
+	for range jobs {
+		soon(t, "a job", done)
+	}
+	require.LessOrEqual(t, most.Load(), int32(limit))
+}
