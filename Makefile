@@ -1,6 +1,9 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME    ?= 10s
 MODEL_STEPS ?= 200000
+PACKAGES    ?= 3
+SERIAL      := ./tests/atomic ./tests/conformance ./tests/model
 LUA         := .cache/lua
 
 .DEFAULT_GOAL := help
@@ -12,12 +15,22 @@ LUA         := .cache/lua
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
+# What is in SERIAL runs the scripts by one client at a time, much of it on an in-memory Redis. The
+# race detector would find nothing there, and take as long as for all others.
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
-	go test -race -timeout 30m -p 1 ./...
+	go test -race -timeout 30m -p $(PACKAGES) \
+		$$(go list ./... | grep -vxF "$$(go list $(SERIAL))")
+	go test -timeout 30m -p $(PACKAGES) $(SERIAL)
+
+.PHONY: cover
+cover: ## run the tests of the root package's code and print how much of it they reach
+	@mkdir -p .cache
+	go test -p $(PACKAGES) -coverpkg . -coverprofile .cache/cover.out . ./qlesstest ./tests/api ./tests/worker
+	@go tool cover -func .cache/cover.out | tail -n 1
 
 .PHONY: lint
-lint: install format vet staticcheck luacheck generated ## all checks but the tests
+lint: install format tidy vet staticcheck luacheck generated ## all checks but the tests
 
 .PHONY: run
 run: ## run the quickstart
@@ -43,7 +56,7 @@ model: ## run the model tester for MODEL_STEPS (200000) random steps
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
-	go test -race -p 1 -tags interop ./tests/interop ./compat/workqueue
+	go test -race -tags interop ./tests/interop ./compat/workqueue
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -67,10 +80,25 @@ format:
 .PHONY: vet
 vet:
 	go vet ./...
+	go vet -tags interop ./...
+
+.PHONY: tidy
+tidy:
+	go mod tidy -diff
+	cd bench && go mod tidy -diff
 
 .PHONY: staticcheck
 staticcheck:
 	go run $(STATICCHECK) ./...
+
+# Status 3 says that there is a vulnerability. Any other failure is that of a machine without network.
+.PHONY: vuln
+vuln: ## look for known vulnerabilities, if the network can be reached
+	@echo govulncheck ./...
+	@mkdir -p .cache/bin
+	@GOBIN=$(CURDIR)/.cache/bin go install $(GOVULNCHECK) || { echo "left out: govulncheck can't be had"; exit 0; }; \
+		.cache/bin/govulncheck ./... && exit 0 || test $$? -ne 3 || exit 1; \
+		echo "left out: govulncheck could not look"
 
 # The scripts are checked as servers load them, with their includes.
 .PHONY: luacheck

@@ -83,8 +83,7 @@ func (b *putBatcher) send(ctx context.Context) {
 	}
 }
 
-// isAboutOne reports whether a batch was refused because of one of its puts, or because of a damaged
-// key.
+// isAboutOne reports whether a batch was refused because of one of its puts, or of a damaged key.
 func isAboutOne(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }

@@ -57,7 +57,8 @@ func unreadable(raw []byte) string {
 			inString = !inString
 		case inString && c == '\\':
 			if raw[i+1] == 'u' && utf16.IsSurrogate(escaped(raw[i:])) {
-				if i+12 > len(raw) || utf16.DecodeRune(escaped(raw[i:]), escaped(raw[i+6:])) == utf8.RuneError {
+				if i+12 > len(raw) ||
+					utf16.DecodeRune(escaped(raw[i:]), escaped(raw[i+6:])) == utf8.RuneError {
 					return "has half of a surrogate pair"
 				}
 				i += 6

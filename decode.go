@@ -74,8 +74,8 @@ func (h historyReply) time(field string) time.Time {
 	return n.Time()
 }
 
-// entries returns the entry as one event; an old-style entry, which tells a whole stage of
-// a job at once, as several.
+// entries returns the entry as one event; an old-style entry, which holds a whole stage of a job, as
+// several.
 func (h historyReply) entries() []HistoryEntry {
 	if _, modern := h["what"]; modern {
 		entry := HistoryEntry{
@@ -110,7 +110,6 @@ func (h historyReply) entries() []HistoryEntry {
 	return entries
 }
 
-// job makes a job of a reply.
 func (r *jobReply) job(c *Client) *Job {
 	j := &Job{
 		JID:          string(r.JID),
@@ -154,7 +153,7 @@ func (r *failureReply) failure() *Failure {
 	}
 }
 
-// decode reads a reply that is JSON.
+// decode reads a JSON reply. A reply that is not JSON is an [ErrServer].
 func decode[T any](op string, reply any) (T, error) {
 	value, err := wire.DecodeJSON[T](reply)
 	return value, replyError(op, err)

@@ -60,3 +60,27 @@ func TestRepliesThatCanNotBeReadAreTheServersError(t *testing.T) {
 		requireCode(t, qless.ErrServer, err)
 	}
 }
+
+func TestReservedFieldsAreReadByTheirNames(t *testing.T) {
+	c := offline(t)
+	head := []any{int64(0), "0", "", int64(2)}
+	values := func(values ...any) []any { return values }
+	jobs, err := c.DecodeReserved(append(head,
+		"new time jid klass tags retries queue", values("?", "1704196800.5", "a", "K", `["x"]`, "5", "q", "more"),
+		values(nil, "1704196801", "b", nil)))
+	require.NoError(t, err)
+	require.Len(t, jobs, 2)
+	require.Equal(t, "a", jobs[0].JID)
+	require.Equal(t, "K", jobs[0].Klass)
+	require.Equal(t, "q", jobs[0].Queue)
+	require.Equal(t, []string{"x"}, jobs[0].Tags)
+	require.Equal(t, 5, jobs[0].Retries)
+	require.Equal(t, "b", jobs[1].JID)
+	require.Empty(t, jobs[1].Klass)
+	for _, unreadable := range [][]any{
+		{"jid time", "text"}, {"jid time", values("a")}, {"klass time", values("K", "1")}, {nil, values("a")},
+	} {
+		_, err := c.DecodeReserved(append(head, unreadable...))
+		requireCode(t, qless.ErrServer, err)
+	}
+}

@@ -41,11 +41,9 @@ func Example() {
 		if err := job.Complete(ctx); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(job.State)
 	}
 	// Output:
 	// Welcome ann@example.com
-	// complete
 }
 
 // Of the jobs in a queue, those with the highest priority are popped first.

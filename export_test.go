@@ -21,6 +21,16 @@ func (c *Client) Run(ctx context.Context, op, jid string, args ...any) (any, err
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
 
+// DecodeReserved reads a reply of reserve; the jobs.
+func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
+	got, err := c.decodeReserved(reply)
+	var jobs []*Job
+	for _, reserved := range got.jobs {
+		jobs = append(jobs, reserved.job)
+	}
+	return jobs, err
+}
+
 // DecodeEvent reads what was published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
 

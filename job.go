@@ -152,7 +152,8 @@ func (j *Job) end(outcome Outcome) {
 // usable errors when the job did not come from a server.
 func (j *Job) usable(op string) error {
 	if j.client == nil {
-		return invalid(op, j.JID, "the job has no client: it did not come from a server (see qlesstest.Job)")
+		return invalid(op, j.JID, "the job has no client: "+
+			"it did not come from a server (see qlesstest.Job)")
 	}
 	return nil
 }
@@ -181,9 +182,9 @@ func (j *Job) PoppedAt() time.Time {
 	return wire.AsNumber(j.since).Time()
 }
 
-// Waited returns how long the job waited from its put until it was popped, to the microsecond, with
-// its delay. For a job that was retried or released it counts from when it was popped before. It is
-// 0 unless the job came from a pop or a worker.
+// Waited returns how long the job waited from its put until it was popped, to the microsecond. Its
+// delay counts too. If it was retried, released or unfailed since the put, the time counts from when
+// it was popped before. It is 0 unless the job came from a pop or a worker.
 func (j *Job) Waited() time.Duration {
 	popped := j.PoppedAt()
 	if j.put.IsZero() || popped.IsZero() {
@@ -195,7 +196,8 @@ func (j *Job) Waited() time.Duration {
 // Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
 	if err := json.Unmarshal(j.Data, v); err != nil {
-		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID, Message: err.Error(), Err: err}
+		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID,
+			Message: err.Error(), Err: err}
 	}
 	return nil
 }

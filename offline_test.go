@@ -6,15 +6,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence()
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // noon is when the clocks of the tests begin.

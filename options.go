@@ -27,7 +27,7 @@ type (
 	RecurOption interface{ applyRecur(*callOptions) }
 )
 
-// callOptions holds what the options of any call can say; nil and zero mean unsaid.
+// callOptions holds what the options of any call can say; nil and zero mean not said.
 type callOptions struct {
 	jid      string
 	priority *int
@@ -44,7 +44,9 @@ type callOptions struct {
 }
 
 // applyOptions applies the options of a call, each by its interface's method.
-func applyOptions[O any](op string, c *callOptions, options []O, apply func(O, *callOptions)) error {
+func applyOptions[O any](
+	op string, c *callOptions, options []O, apply func(O, *callOptions),
+) error {
 	for i, option := range options {
 		if any(option) == nil {
 			return invalid(op, c.jid, "options[%d] is nil", i)
@@ -156,7 +158,7 @@ type Offset time.Duration
 
 func (o Offset) applyRecur(c *callOptions) { c.offset = time.Duration(o) }
 
-// check errors unless all that the options say can be used.
+// check errors unless the options can be used.
 func (c *callOptions) check(op string) error {
 	switch {
 	case c.delay != nil && *c.delay < 0:
@@ -169,7 +171,9 @@ func (c *callOptions) check(op string) error {
 		value *int
 		least int
 	}{
-		{"priority", c.priority, math.MinInt32}, {"retries", c.retries, 0}, {"backlog", c.backlog, 0},
+		{"priority", c.priority, math.MinInt32},
+		{"retries", c.retries, 0},
+		{"backlog", c.backlog, 0},
 	} {
 		if number.value != nil {
 			if err := checkNumber(op, c.jid, number.what, *number.value, number.least); err != nil {

@@ -1,10 +1,8 @@
 package qless
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -256,101 +254,4 @@ func (o *Outcome) message() string {
 		return ""
 	}
 	return validText(o.Err.Error())
-}
-
-// outcome is what became of a job here, to be told to the server.
-type outcome struct {
-	Outcome
-	run      *run // nil if the job was never started here, or is not its run's any more
-	jid      string
-	queue    string
-	since    string    // when the job was taken, as the server said; empty when that is not known
-	data     string    // empty when it did not change
-	until    time.Time // when the lock ends
-	unknown  bool      // it was sent before, and no answer came
-	alone    bool      // the server refused a call with it: it goes by itself
-	refusals int       // how often the server refused it alone
-	late     bool      // the lock has ended: the job is likely to be another worker's
-}
-
-func (o *outcome) lockEnded() bool { return !time.Now().Before(o.until) }
-
-// appendTo appends the outcome as the script finish takes it.
-func (o *outcome) appendTo(args []any) []any {
-	details := o.details()
-	args = append(args, string(o.Action), o.jid, o.queue, o.data, strconv.Itoa(len(details)))
-	return anys(args, details...)
-}
-
-// details returns the arguments of the outcome's action. An outcome that is sent again says
-// which run of the job it is about: if the first answer was lost, so may be the answer to a
-// reserve that took the same job again.
-func (o *outcome) details() []string {
-	spec := actions[o.Action]
-	details := spec.args(&o.Outcome)
-	if o.unknown && o.since != "" {
-		details = append(slices.Concat(details, spec.since), o.since)
-	}
-	return details
-}
-
-// decide turns what a handler returned into the outcome of its job. A panic of the backoff,
-// or of what names failure groups, counts as one of the handler.
-func (w *Worker) decide(r *run, err error) (o *outcome) {
-	defer func() {
-		if value := recover(); value != nil {
-			o = w.outcomeOf(r, w.panicked(r, value))
-		}
-	}()
-	return w.outcomeOf(r, err)
-}
-
-func (w *Worker) outcomeOf(r *run, err error) *outcome {
-	data, dataErr := r.changedData()
-	if dataErr != nil {
-		err = FailWith(r.klass+":data", dataErr)
-	}
-	return &outcome{
-		Outcome: w.settleOutcome(r, err), run: r,
-		jid: r.jid, queue: r.queue, since: r.since, data: data,
-	}
-}
-
-// settleOutcome returns the outcome that an error means for a job, with all that the error
-// leaves to the worker.
-func (w *Worker) settleOutcome(r *run, err error) Outcome {
-	o := OutcomeOf(err)
-	switch o.Action {
-	case ActionComplete:
-		problem := o.Err
-		if problem == nil && o.hasNext() {
-			problem = o.checkNext(r.jid)
-		}
-		if problem != nil {
-			return Outcome{Action: ActionFail, Group: r.klass + ":next", Err: problem}
-		}
-		return o
-	case ActionFail:
-		o.Group = cmp.Or(o.Group, r.klass)
-	case ActionRelease:
-		if o.Delay <= 0 {
-			o.Delay = minSnooze
-		}
-		return o
-	case ActionRetry:
-		if o.Delay == 0 {
-			o.Delay = r.backoff(w)(r.job, r.number, err)
-		}
-		o.Delay = max(o.Delay, 0)
-		if o.Group == "" {
-			o.Group = cmp.Or(w.cfg.FailGroup(r.job, o.Err), r.klass)
-		}
-	default:
-		problem := invalid("work", r.jid, "unknown Action %q of an Outcome", o.Action)
-		return Outcome{Action: ActionFail, Group: r.klass + ":outcome", Err: problem}
-	}
-	if _, direct := err.(*Outcome); !direct && o.Err != nil {
-		o.Err = err // with what was wrapped around the outcome
-	}
-	return o
 }

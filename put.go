@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// put is one job to be put.
+// A put is one job to be put.
 type put struct {
 	queue   string
 	klass   string
@@ -51,8 +51,8 @@ func (p *put) check() error {
 	return p.options.check("put")
 }
 
-// checkJID errors when the key of a job with an id would be one that another job has for its
-// lists. The jid is that of the job that the call is about.
+// checkJID errors when the key of a job with an id would be the key of a list of another job. The
+// jid is that of the job that the call is about.
 func checkJID(op, jid, id string) error {
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		if strings.HasSuffix(id, suffix) {
@@ -64,10 +64,12 @@ func checkJID(op, jid, id string) error {
 
 // args returns the arguments of the commands put and requeue.
 func (p *put) args(worker string) []any {
-	return p.optionArgs([]any{worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()})
+	return p.optionArgs([]any{
+		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(),
+	})
 }
 
-// optionArgs appends the pairs of arguments that say the options.
+// optionArgs appends the pairs of arguments of the options.
 func (p *put) optionArgs(args []any) []any {
 	args = p.options.appendJob(append(args, "checked", "1"))
 	if len(p.options.depends) > 0 {
@@ -76,12 +78,12 @@ func (p *put) optionArgs(args []any) []any {
 	return args
 }
 
-// newJID returns a random jid: 32 hexadecimal digits, as all clients make them.
+// newJID returns a random jid: 32 hexadecimal digits, as clients of all languages make them.
 func newJID() string {
 	return strings.ReplaceAll(uuid.NewString(), "-", "")
 }
 
-// put puts a job by itself, or lets it go with those of other goroutines.
+// put puts a job by itself, or with those of other goroutines.
 func (c *Client) put(ctx context.Context, p *put) error {
 	if c.batcher != nil {
 		return c.batcher.put(ctx, p)
@@ -105,9 +107,9 @@ type JobSpec struct {
 // putBatch bounds how many jobs one script puts.
 const putBatch = 1000
 
-// PutMany puts jobs into the queue, as [Queue.Put] does each, at a fraction of the cost, and returns
-// their jids in order. Up to 1000 are put by one script, all or none of them. If there are more and
-// a later script fails, the jids of those that were put are returned with the error.
+// PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns their
+// jids in order. Up to 1000 are put by one script, all or none of them. If there are more and a
+// later script fails, the jids of those that were put are returned with the error.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another one of the call must come after it. An [ErrInvalid] about one of the jobs has
@@ -145,7 +147,8 @@ func checkOrder(puts []*put, places map[string]int) error {
 	for i, p := range puts {
 		for _, jid := range p.options.depends {
 			if other := places[jid]; other > i {
-				return p.failure(i, invalid("put", "", "depends on jobs[%d], which comes after it", other))
+				return p.failure(i, invalid("put", "",
+					"depends on jobs[%d], which comes after it", other))
 			}
 		}
 	}
@@ -176,7 +179,7 @@ func jidsOf(puts []*put) []string {
 // putAll puts any number of jobs, by as many scripts as that takes.
 func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
 	jids := jidsOf(puts)
-	var alone error // the jobs are put, but perhaps on the master alone
+	var alone error // the jobs are put, but perhaps only on the master
 	for from := 0; from < len(puts); from += putBatch {
 		err := c.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
 		if errors.Is(err, ErrNotReplicated) {

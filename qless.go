@@ -167,7 +167,7 @@ func (c *Client) Config() *Config { return &Config{client: c} }
 
 // run runs a command that may be about one job.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
-	if c.replicas != nil && putting[op] {
+	if c.replicas != nil && commands.Command(op).Replicated() {
 		return c.runReplicated(ctx, op, jid, args...)
 	}
 	reply, err := c.runner.Run(ctx, op, args...)

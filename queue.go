@@ -8,8 +8,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Queue is a lightweight handle of a named queue of jobs. Making one costs nothing, and it is safe
-// for concurrent use.
+// A Queue is a lightweight handle of a named queue of jobs. Making one costs nothing. It is safe for
+// concurrent use.
 type Queue struct {
 	client *Client
 	name   string
@@ -42,7 +42,9 @@ func (q *Queue) Name() string { return q.name }
 // Put returns the jid with an error too, unless that is [ErrInvalid]: a call that failed with
 // [ErrUnavailable] may have put the job. To put it again with this jid makes no second job. It is
 // safe as long as no worker has taken the first.
-func (q *Queue) Put(ctx context.Context, klass string, data any, options ...PutOption) (string, error) {
+func (q *Queue) Put(
+	ctx context.Context, klass string, data any, options ...PutOption,
+) (jid string, err error) {
 	p, err := newPut(q.name, klass, data, options)
 	if err != nil {
 		return "", err
@@ -61,7 +63,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "pop", "", q.name, q.client.worker, strconv.Itoa(count), "timed")
+	reply, err := q.client.run(ctx, "pop", "",
+		q.name, q.client.worker, strconv.Itoa(count), "timed")
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +72,8 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 }
 
 // Peek returns the next jobs without locking them. Jobs that are due become waiting ones. Pop may
-// return fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
-// ended until its worker has had the grace period.
+// return fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock
+// has ended until its worker has had the grace period.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -209,8 +212,8 @@ func (q *Queue) do(ctx context.Context, op string) error {
 	return err
 }
 
-// Unfail puts at most count jobs of a failure group, the oldest failures first, into this queue with
-// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
+// Unfail puts at most count jobs of a failure group, the oldest failures first, into this queue
+// with fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
 func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error) {
 	if err := q.checkCount("unfail", count); err != nil {
 		return 0, err
@@ -242,17 +245,17 @@ func (c *Client) Unfail(ctx context.Context, group string, count int) (int, erro
 }
 
 // Recur puts a job of this klass and data into the queue again and again, the first after its
-// [Offset], and returns the jid of the recurring job, with an error too unless that is [ErrInvalid].
+// [Offset]. It returns the jid of the recurring job, with an error too unless that is [ErrInvalid].
 // Jobs are put when the queue is popped: all that were missed, unless [Backlog] limits them. Their
-// jids are <jid>-1, <jid>-2 and so on. The data is encoded as by [Queue.Put].
+// jids are <jid>-1, <jid>-2 and so on. The data is encoded as by [Queue.Put]. Retries default to 5.
 //
 // If a recurring job with the given [JID] exists, it is changed: what the options do not say is
-// reset to its default. It keeps its time as long as its queue and interval stay the same, so that a
-// program can call Recur each time it starts; the offset does not count then. With another queue or
-// interval it starts over.
+// reset to its default. It keeps its time as long as its queue and interval stay the same, so that
+// a program can call Recur each time it starts; the offset does not count then. With another queue
+// or interval it starts over.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
-) (string, error) {
+) (jid string, err error) {
 	retries := 5
 	o := callOptions{jid: newJID(), retries: &retries}
 	if err := applyOptions("recur", &o, options, RecurOption.applyRecur); err != nil {

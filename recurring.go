@@ -84,7 +84,8 @@ func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, e
 		return nil, err
 	}
 	if reply == nil {
-		return nil, &Error{Op: "recur.get", Code: CodeNotFound, JID: jid, Message: "no such recurring job"}
+		return nil, &Error{Op: "recur.get", Code: CodeNotFound, JID: jid,
+			Message: "no such recurring job"}
 	}
 	r, err := decode[recurringReply]("recur.get", reply)
 	if err != nil {

@@ -155,8 +155,8 @@ func (i interval) Next(t time.Time) time.Time {
 	return time.Unix(0, (t.UnixNano()/int64(i)+1)*int64(i)).UTC()
 }
 
-// due returns the times after last and not after now at which a job is to be put, oldest
-// first, and the next time after now.
+// due returns the times in (last, now] for which a job is to be put, oldest first, and the next
+// time after now.
 func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
@@ -180,16 +180,16 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 	return times, next
 }
 
-// lateness is how far behind its time a job may be put without having been missed.
+// lateness is how long after its time a job may be put without counting as missed.
 const lateness = 10 * time.Second
 
-// errNotYet means that the server refused to put a job that is not due by its clock.
+// errNotYet means that a job is not due by the server's clock.
 var errNotYet = errors.New("not due yet")
 
-// notYetBackoff says how long to wait before such a job is tried again.
+// notYetBackoff is how long to wait before such a job is tried again.
 var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 
-// lookInterval bounds how long a worker trusts its own count of the server's time.
+// lookInterval bounds how long a worker relies on its own clock to count the server's time.
 const lookInterval = time.Minute
 
 // follow puts the jobs of a schedule until the worker stops.
@@ -209,7 +209,7 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 			failures++
 			wait = redisx.WhileAway.After(failures)
 			if failures == 1 && ctx.Err() == nil {
-				w.log.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
+				w.log.cantFollow(s, err)
 			}
 		}
 		if !w.idleFor(ctx, wait) {
@@ -218,22 +218,22 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 	}
 }
 
-// idleFor waits; false when the worker stops or the context ends first.
+// idleFor waits. It returns false if the worker stops or the context ends first.
 func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-w.quit:
+	case <-w.quit.c:
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// putDue puts the jobs that have fallen due after the last one, which it moves on. It returns how
-// long to wait before the next look; less than 0 when the schedule is never due again. All times
-// are the server's, so that it does not matter what this machine takes for the time.
+// putDue puts the jobs that have fallen due since the last one, and updates last. It returns how
+// long to wait before the next look, which is negative if the schedule is never due again. All
+// times are the server's, so that this machine's clock does not matter.
 func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
 	stored, now, err := w.client.scheduledLast(ctx, s.ID)
 	if err != nil {
@@ -245,7 +245,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	for _, at := range times {
 		err := w.client.putScheduled(ctx, s, at)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
-			w.log.Error("qless: a scheduled job can't be put", "schedule", s.ID, "due", at, "error", err)
+			w.log.cantPut(s, at, err)
 		} else if err != nil {
 			return 0, err
 		}
@@ -254,10 +254,11 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	if next.IsZero() {
 		return -1, nil
 	}
-	return max(min(next.Sub(now), lookInterval)-time.Since(looked), time.Millisecond), nil
+	wait := min(next.Sub(now), lookInterval) - time.Since(looked)
+	return max(wait, time.Millisecond), nil
 }
 
-// between returns t, or the limit that it exceeds.
+// between returns t, or the limit that it is beyond.
 func between(earliest, t, latest time.Time) time.Time {
 	if t.Before(earliest) {
 		t = earliest
@@ -288,15 +289,16 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 	return last, now, nil
 }
 
-// putScheduled puts the job of a time, unless another process did; errNotYet when the server says
-// that it is not due.
+// putScheduled puts the job of a time, unless another process has done so. It returns errNotYet if
+// the job is not due by the server's clock.
 func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
 	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{JID(jid)}, s.Options...))
 	if err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, "schedule", p.options.jid, append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)...)
+	args := append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)
+	reply, err := c.run(ctx, "schedule", p.options.jid, args...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet
 	}

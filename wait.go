@@ -31,9 +31,6 @@ func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	return nil
 }
 
-// putting has the commands after which replicas are waited for.
-var putting = map[string]bool{"put": true, "put.many": true, "recur": true}
-
 // runReplicated runs a command that puts, and waits until replicas have what it wrote.
 func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
 	reply, err := c.runner.RunReplicated(ctx, *c.replicas, op, args...)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A JobEventKind says what happened to a job at work.
+// A JobEventKind is what happened to a job at work.
 type JobEventKind string
 
 // What happens to a job at work. Every job that is started has exactly one JobEnded, which is
@@ -15,7 +15,7 @@ const (
 	JobPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
 	JobLockLost JobEventKind = "lock_lost" // its lock was lost while it ran
 	JobCanceled JobEventKind = "canceled"  // it was canceled while it ran
-	JobEnded    JobEventKind = "ended"     // its handler has returned, and the server knows it
+	JobEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is settled
 )
 
 // A JobEvent tells the Observer of [WorkerConfig] what happened to a job.
@@ -23,72 +23,87 @@ type JobEvent struct {
 	Kind   JobEventKind
 	Worker string // the name of the worker
 
-	// JID, Klass, Queue and Attempt are those of the job as it was taken.
+	// JID, Klass, Queue and Attempt are those of the job when it was taken.
 	JID     string
 	Klass   string
 	Queue   string
 	Attempt int
 
-	// Outcome is what JobEnded says became of the job. A job that its handler has ended has
-	// the outcome of that call. Its Action is empty if the handler canceled the job, moved
-	// it to another queue, or timed it out.
+	// Outcome is what became of the job, for JobEnded. If the handler has ended the job
+	// itself, it is what that call did; the Action is empty if that was to cancel the job,
+	// move it, or time it out.
 	Outcome Outcome
 
-	// Waited is how long the job waited from its put until it was taken; 0 if that is not
-	// known.
+	// Waited is how long the job waited until it was taken, as [Job.Waited] says; 0 if that is
+	// not known.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEnded.
 	Ran time.Duration
 
-	// Err is why the lock was lost, or what a handler panicked with. For JobEnded, it is nil
-	// if the server took the outcome, and else says why not: [ErrLockLost], [ErrCanceled], or
-	// [ErrStopped] if the job was not this worker's any more or the worker stopped before the
-	// server took it, or what the server answered.
+	// Err is why the lock was lost, or what the handler panicked with. For JobEnded, it is
+	// nil if the server took the outcome. Else it is [ErrLockLost] or [ErrCanceled] if the job
+	// was lost while it ran, [ErrStopped] if the worker stopped before the outcome was
+	// delivered, or what the server answered.
 	Err error
 
 	// Time is when it happened.
 	Time time.Time
 }
 
-// observe reports what happened to a job. No lock is held.
-func (w *Worker) observe(r *run, kind JobEventKind, outcome Outcome, err error) {
-	if w.cfg.Observer == nil {
-		return
-	}
-	event := JobEvent{
-		Kind: kind, Worker: w.client.worker,
-		JID: r.jid, Klass: r.klass, Queue: r.queue, Attempt: r.number,
-		Outcome: outcome, Err: err, Time: time.Now(),
-	}
-	if kind == JobEnded {
-		event.Ran = r.ran
-	}
-	w.cfg.Observer(event)
+// An observer passes events on, one at a time for each job. No lock is held.
+type observer struct {
+	worker string
+	notify func(JobEvent) // nil if nobody wants to know
 }
 
-// observeEnd reports the end of a job, once. It waits until the loss of its lock was reported,
-// if that is under way.
-func (w *Worker) observeEnd(r *run, outcome Outcome, err error) {
-	if w.cfg.Observer == nil || r == nil || r.over.Swap(true) {
-		return
-	}
-	if r.hold.lost.Load() {
-		<-r.lossKnown
-	}
-	w.observe(r, JobEnded, outcome, err)
+func (o *observer) send(a *activeJob, event JobEvent) {
+	event.Worker, event.Time = o.worker, time.Now()
+	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
+	event.Attempt, event.Waited = a.attempt, a.waited
+	o.notify(event)
 }
 
-// observeLoss reports that a job was lost while it ran, unless the worker let go of it to stop.
-func (w *Worker) observeLoss(r *run, cause error) {
-	if w.cfg.Observer == nil {
+func (o *observer) started(a *activeJob) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobStarted})
+	}
+}
+
+func (o *observer) panicked(a *activeJob, err *PanicError) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobPanicked, Err: err})
+	}
+}
+
+func (o *observer) canceled(a *activeJob) {
+	if o.notify != nil {
+		o.send(a, JobEvent{Kind: JobCanceled, Err: ErrCanceled})
+	}
+}
+
+// lost reports that a job was lost while it ran, unless the worker released it to stop. Ended
+// waits for that.
+func (o *observer) lost(a *activeJob, cause error) {
+	if o.notify == nil {
 		return
 	}
-	defer close(r.lossKnown)
+	defer close(a.lossKnown)
 	switch {
 	case errors.Is(cause, ErrCanceled):
-		w.observe(r, JobCanceled, Outcome{}, cause)
+		o.canceled(a)
 	case !errors.Is(cause, ErrStopped):
-		w.observe(r, JobLockLost, Outcome{}, cause)
+		o.send(a, JobEvent{Kind: JobLockLost, Err: cause})
 	}
+}
+
+// ended reports the end of a job, once. The job may be nil.
+func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
+	if o.notify == nil || a == nil || a.over.Swap(true) {
+		return
+	}
+	if a.hold.lost.Load() {
+		<-a.lossKnown
+	}
+	o.send(a, JobEvent{Kind: JobEnded, Outcome: outcome, Ran: a.ran, Err: err})
 }

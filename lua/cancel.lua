@@ -5,15 +5,18 @@
 -- Returns  the jids, existing or not
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
+-- Repeat   once
+-- Needs    del exists expire hexists hget hincrby hmget lrem publish smembers srem time zincrby
+--          zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local among = {}
 for i = 2, #ARGV do
@@ -22,7 +25,8 @@ end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled')
+      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
+        ', which is not to be canceled')
     end
   end
 end

@@ -1,15 +1,20 @@
--- complete: ends a worker's job well: for good, or on to its next queue.
+-- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json, priority n,
---          retries n, tags json, all of which need next; checked 1 from a caller who knows that the
---          data is JSON, and means no delay when it says none
+--          retries n, tags json (all of which need next); checked 1 from a caller that has checked
+--          that the data is JSON, and for whom no delay means none
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     15 commands, 3 more for each dependent; clears away at most 100 old jobs
+-- Cost     15 commands, 3 more for each dependent; deletes at most 100 old jobs
+-- Repeat   once
+-- Needs    del exists expire hdel hexists hget hkeys hmget hset lindex lpush ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
+-- @include "lib/events.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])

@@ -6,17 +6,22 @@
 --          with the defaults of those that are not set
 -- Errors   none
 -- Cost     1 command
+-- Repeat   safe
+-- Needs    hget hgetall
 
 -- @include "lib/base.lua"
+-- @include "lib/settings.lua"
 
+-- max-job-history and max-worker-age have defaults too, which clients of other languages do not
+-- expect here.
 local defaults = {
   ['application'] = 'qless',
-  ['heartbeat'] = 60,
-  ['grace-period'] = 10,
-  ['stats-history'] = 30,
-  ['histogram-history'] = 7,
-  ['jobs-history-count'] = 50000,
-  ['jobs-history'] = 604800,
+  ['heartbeat'] = DEFAULT_HEARTBEAT,
+  ['grace-period'] = DEFAULT_GRACE_PERIOD,
+  ['stats-history'] = DEFAULT_STATS_HISTORY,
+  ['histogram-history'] = DEFAULT_HISTOGRAM_HISTORY,
+  ['jobs-history-count'] = DEFAULT_JOBS_HISTORY_COUNT,
+  ['jobs-history'] = DEFAULT_JOBS_HISTORY,
 }
 
 local key = ARGV[2]

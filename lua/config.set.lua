@@ -5,6 +5,8 @@
 -- Returns  nil
 -- Errors   config.set()
 -- Cost     2 commands
+-- Repeat   safe
+-- Needs    hset publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

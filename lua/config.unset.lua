@@ -1,10 +1,12 @@
--- config.unset: gives a setting its default again.
+-- config.unset: resets a setting to its default.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, key
 -- Returns  nil
 -- Errors   config.unset()
 -- Cost     2 commands
+-- Repeat   safe
+-- Needs    hdel publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -1,22 +1,24 @@
--- depart: signs off a worker that asks for no more jobs: what it waited for is for others.
+-- depart: signs off a worker that stops. Other workers are woken for what it waited for.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, claim, relays, queue...
 --          claim     the claim that its last reserve returned
---          relays    '1' when it listened for puts by other scripts: another one is to do so
+--          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
 -- Errors   Depart()
 -- Cost     4 commands, 2 for each queue
+-- Repeat   once
+-- Needs    del hmget publish spop srem time zpopmax zpopmin zrange zrem
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
 
 local worker = required('Depart', 'worker', ARGV[2])
 local claim, relays = ARGV[3], ARGV[4]
 
--- Whether the worker still holds a job. One that was timed out stays among its jobs, even if another
--- worker has it.
+-- Whether the worker still holds a job. One that was timed out stays among its jobs, even if
+-- another worker has it.
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
     local job = try('hmget', job_key(jid), 'worker', 'state')

@@ -5,12 +5,13 @@
 -- Returns  1
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
+-- Repeat   once
+-- Needs    del hdel hget hmget hset publish sadd smembers srem time zadd zpopmax zpopmin zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/bulk.lua"
--- @include "lib/tags.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/sets.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -32,7 +33,7 @@ local function add()
   end
 end
 
--- Where the job goes when it waits for nothing more is written first: it may fail.
+-- Moving the job to where it goes without dependencies is the first write: it may fail.
 local function remove(ended, left)
   if #left == 0 then
     local problem = free(jid, false)
@@ -55,7 +56,7 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')

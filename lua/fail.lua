@@ -1,12 +1,16 @@
--- fail: ends a worker's job badly: it is kept in a failure group until it is moved or canceled.
+-- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, group, message [, data]
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands
+-- Repeat   once
+-- Needs    del expire hdel hexists hget hincrby hmget hset lindex lpush ltrim publish rpush sadd
+--          srem time zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local jid = required('Job', 'jid', ARGV[2])

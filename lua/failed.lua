@@ -5,6 +5,8 @@
 -- Returns  JSON {group: count}, or JSON {total, jobs} with jids
 -- Errors   Failed()
 -- Cost     1 command and one a group
+-- Repeat   safe
+-- Needs    llen lrange smembers
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

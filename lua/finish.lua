@@ -1,23 +1,29 @@
--- finish: ends a worker's hold on many jobs, each in its own way and with its own outcome. What is
--- wrong with one of them leaves the others alone.
+-- finish: completes, fails, retries or releases many jobs of a worker. Each has an outcome of its
+-- own: one that is refused does not affect the others.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and n arguments:
+-- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
+--          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
 --                    since time
 --          fail      group, message [, since]
---          retry     delay [, group, message [, since]]: at the price of a retry
---          release   delay [, since]: for nothing
+--          retry     delay [, group, message [, since]]: spends a retry
+--          release   delay [, since]: spends none
 --          data may be '', which leaves the job's data as it is
---          since is when the worker took the job, as reserve said: a job that it has lost and taken
---          again by then is not the one that is meant
+--          since is when the worker took the job, as reserve returned it: a job that it has lost
+--          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 10 commands and 4 for each; else as the single commands
+-- Repeat   once
+-- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush ltrim publish
+--          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])
@@ -54,7 +60,7 @@ local function read_details(item, first, last) -- cold
 end
 
 -- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins. All that
--- it may come to hold is named at once: a table that grows is dear.
+-- it may come to hold is named at once: growing a table is expensive.
 local function read_item(at)
   local item = {
     action = ARGV[at],
@@ -78,7 +84,7 @@ local function read_item(at)
   return item, last + 1
 end
 
--- Ends what is not complete.
+-- Fails, retries and releases.
 local function give(items) -- cold
   for i = 1, #items do
     local item = items[i]

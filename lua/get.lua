@@ -5,6 +5,8 @@
 -- Returns  its JSON, or nil
 -- Errors   Job()
 -- Cost     4 commands
+-- Repeat   safe
+-- Needs    exists hdel hmget lrange rpush smembers zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

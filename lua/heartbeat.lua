@@ -5,9 +5,12 @@
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
 -- Cost     6 commands
+-- Repeat   safe
+-- Needs    del hdel hmget hset time zadd
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/owner.lua"
 
 local jid = required('Job', 'jid', ARGV[2])

@@ -7,21 +7,19 @@
 -- Returns  an array of jids
 -- Errors   Jobs()
 -- Cost     1 command; scheduled: 3 for each due job besides
+-- Repeat   safe
+-- Needs    exists hget hmget hset lindex lpush ltrim rpush time zadd zcount zincrby zrange
+--          zrangebyscore zrem zrevrange
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/bulk.lua"
--- @include "lib/history.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/due.lua"
-
--- Due jobs that one call moves at the most.
-local MOVED = 10000
+-- @include "lib/work.lua"
 
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
+  local offset = integer('Jobs', 'offset', ARGV[first] or 0)
+  return offset, integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 
 local state = ARGV[2]
@@ -44,7 +42,7 @@ elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, MAX_MOVED)
   end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then

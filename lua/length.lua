@@ -5,6 +5,8 @@
 -- Returns  that number
 -- Errors   Queue()
 -- Cost     3 commands
+-- Repeat   safe
+-- Needs    zcard
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

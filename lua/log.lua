@@ -1,18 +1,20 @@
--- log: adds an entry of the caller's to a job's history.
+-- log: adds an entry to a job's history.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, message [, json]
 -- Returns  nil
 -- Errors   Log() when there is no such job
 -- Cost     2 commands
+-- Repeat   once
+-- Needs    hdel hget hmget lindex llen lpush ltrim rpush time
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/history.lua"
 
--- Whether a strict reader takes what cjson took: that lets control characters pass in strings,
--- and numbers such as nan, 0x10 and 1.
+-- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
+-- strings, and numbers such as nan, 0x10 and 1.
 local function strict(text)
   if string.find(text, '%c') then
     return false
@@ -33,7 +35,7 @@ local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
 local data = ARGV[4]
 if data then
-  -- The history is read with the job: what can't be read there would spoil all of it.
+  -- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
   local details = json('Log', 'data', data)
   if not strict(data) then
     local ok, again = pcall(cjson.encode, details)

@@ -5,8 +5,9 @@
 -- Returns  a JSON array of those that exist
 -- Errors   none
 -- Cost     4 commands a job
+-- Repeat   safe
+-- Needs    exists hdel hmget lrange rpush smembers zscore
 
--- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
 return find_jobs(ARGV, 2)

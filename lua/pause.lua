@@ -1,10 +1,12 @@
--- pause: queues give no jobs until they are unpaused.
+-- pause: keeps queues from giving jobs until they are unpaused.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Pause() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    sadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -5,23 +5,23 @@
 -- Returns  a JSON array of at most count jobs
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
+-- Repeat   safe
+-- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
+--          zcount zincrby zrangebyscore zrem zrevrange zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/bulk.lua"
--- @include "lib/events.lua"
--- @include "lib/history.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/work.lua"
--- @include "lib/due.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 
 local out = {}
 
--- Adds the jobs to out. Those that are gone are dropped from the key; how many are not.
+-- Adds the jobs to out, and removes those that are gone from the key. Returns how many remain.
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do

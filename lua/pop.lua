@@ -8,9 +8,17 @@
 --          popped_at, since when it is this worker's; both as text
 -- Errors   Queue(), Pop()
 -- Cost     7 commands when the queue is empty, 17 for one job, 5 for each one more;
---          reading a long history is what makes a job dear
+--          a job with a long history is expensive to read
+-- Repeat   once
+-- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange ltrim publish
+--          rpush sadd sismember smembers time zadd zcount zincrby zmscore zpopmax zrangebyscore
+--          zrem zscore
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
 -- @include "lib/take.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
@@ -28,9 +36,10 @@ end
 local function popped_json(job, tracked, its_worker, expires)
   local times
   if timed then
-    times = ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"'
+    times = ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"'
   end
-  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  job[HISTORY] = false
+  job[STATE], job[WORKER], job[EXPIRES] = 'running', its_worker, expires
   return job_json(job, tracked, times)
 end
 

@@ -5,6 +5,8 @@
 -- Returns  n
 -- Errors   Priority() when there is no such job
 -- Cost     4 commands
+-- Repeat   safe
+-- Needs    hdel hmget hset zadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -21,6 +23,7 @@ if queue ~= '' then
 end
 call('hset', job_key(jid), 'priority', priority)
 if state == 'stalled' then
-  call('hdel', job_key(jid), 'grace') -- of the lock that it had: nobody would take it for a timed out job now
+  -- The grace period of its last lock: with this score it does not count as timed out any more.
+  call('hdel', job_key(jid), 'grace')
 end
 return priority

@@ -1,12 +1,17 @@
 -- put: creates a job in a queue, or moves the one that has this jid there.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json, retries n, depends json,
---          checked 1 from a caller who knows that the data is JSON, and means no delay when it says 0
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
+--          retries n, depends json, checked 1 from a caller that has checked that the data is
+--          JSON, and for whom a delay of 0 means none
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 7 commands, 3 more for each tag or dependency
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 
 -- @include "lib/put.lua"
 
-return put_from_arguments()
+return put_from_arguments(2)

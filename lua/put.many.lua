@@ -1,11 +1,15 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
---          the pairs of put
+-- ARGV     NOW, worker, then for each job, at most 1000: queue, jid, klass, data, delay, n, and
+--          n arguments: the pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 4 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"

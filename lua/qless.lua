@@ -15,6 +15,36 @@ if command == 'put' and #ARGV % 2 == 0 then
   table.insert(ARGV, 2, '')
 end
 if command == 'pop' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -46,36 +76,6 @@ local function whole(area, name, text)
   return n
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    must_write()
-    return try(...)
-  end
-  return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -93,6 +93,14 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
 end
 local function array(list)
   if #list == 0 then
@@ -114,13 +122,12 @@ end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
 end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
   end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+  return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -166,9 +173,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -231,6 +240,48 @@ local function history_json(jid)
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
+end
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":[],"dependencies":[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked, more)
+  local jid, tags, failure = job[1], job[8], job[9]
+  adopt_history(jid, job[12])
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[2],
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
+    tracked = tracked,
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. (more or '') .. '}'
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function day_of(at)
   return at - at % 86400
@@ -321,52 +372,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
-local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function job_json(job, tracked, more)
-  local jid = job[1]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    priority = finite(job[4], 0),
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
@@ -391,10 +396,18 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
   end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -415,40 +428,10 @@ local function names_of(text)
   end
   return found
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -459,6 +442,15 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -520,7 +512,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -561,6 +554,19 @@ local function bring_due(queue, recur, scheduled, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function add_failure(jid, group)
@@ -605,7 +611,8 @@ local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state')
     local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -630,13 +637,14 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -661,7 +669,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
+    local job = read_untaken(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -709,7 +717,8 @@ local function popped_json(job, tracked, its_worker, expires)
   if timed then
     times = ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"'
   end
-  job[12], job[13], job[14], job[15] = false, 'running', its_worker, expires
+  job[12] = false
+  job[13], job[14], job[15] = 'running', its_worker, expires
   return job_json(job, tracked, times)
 end
 local out = {}
@@ -743,24 +752,6 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function count_existing(keys)
   local count = 0
@@ -847,6 +838,24 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -863,7 +872,41 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -899,41 +942,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local PASSED = 100
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -941,102 +949,20 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -1045,6 +971,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -1080,6 +1012,60 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -1118,14 +1104,38 @@ local function leave_group(jid, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -1138,7 +1148,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -1181,7 +1191,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -1255,7 +1265,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -1267,7 +1277,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -1323,13 +1333,13 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
-return put_from_arguments()
+return put_from_arguments(2)
 elseif command == 'complete' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -1423,6 +1433,13 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -1441,13 +1458,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -1463,6 +1473,78 @@ local function publish_each_tracked(channel, jids)
       publish(channel, jids[i])
     end
   end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
+local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
+end
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -1508,9 +1590,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1533,6 +1617,18 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
+  end
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function day_of(at)
@@ -1624,90 +1720,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function wake(queue)
-local PASSED = 100
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-local function release_dependents(jid)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function free(jid, released)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', queue_key(queue, 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
-end
-local function not_owned(jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
-  end
-end
-local PRUNED = 100
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -1810,13 +1822,46 @@ end
   }
 end
 local function advance(item, cap)
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local READY = ' '
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -1839,50 +1884,17 @@ local function remove_tags(jid, tags, first)
     remove_tag(jid, tags[i])
   end
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function write_change(item, change)
   call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
   if change.tags then
-    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    remove_tags(item.jid, difference(change.old_tags, change.tags, 1), 1)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
+  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -1908,25 +1920,6 @@ end
 local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -1959,6 +1952,25 @@ local function link(jid, others, added)
     end
   end
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
@@ -1978,7 +1990,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- it needs no memory: a server that is full takes the next write
+    must_write() -- needs no memory, so that a server out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -1986,7 +1998,8 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
   local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
@@ -2052,10 +2065,10 @@ local function keep(items, keep_seconds, keep_count)
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, PRUNED + #items)
+    prune(before, excess, 100 + #items)
   end
 end
-local function tell(items)
+local function announce(items)
   local dependents = {}
   for i = 1, #items do
     local item = items[i]
@@ -2101,8 +2114,9 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
-    tell(finished)
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    announce(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
@@ -2172,6 +2186,22 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -2190,22 +2220,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -2221,7 +2235,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function must_own(area, jid, queue, owner, state, worker)
@@ -2317,6 +2332,11 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -2334,11 +2354,6 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2366,9 +2381,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2393,17 +2410,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
@@ -2415,21 +2421,22 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2444,9 +2451,22 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -2557,7 +2577,8 @@ local function mark_exhausted(jid, queue, group, failure)
   publish_tracked('failed', jid)
 end
   group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  failure = failure or
+    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -2666,21 +2687,6 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -2695,6 +2701,21 @@ end
 local function publish_tracked(channel, jid)
   if is_tracked(jid) then
     publish(channel, jid)
+  end
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
   end
 end
 local function entry(at, what, details)
@@ -2741,9 +2762,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2787,12 +2810,6 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -2815,18 +2832,19 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -2836,9 +2854,16 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -2870,7 +2895,9 @@ local function fail(worker, item)
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = worker, group = group, message = message,
+  }))
   publish_tracked('failed', jid)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
@@ -2917,25 +2944,6 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -2967,23 +2975,24 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
     end
   end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  return found
 end
 local function day_of(at)
   return at - at % 86400
@@ -3022,19 +3031,31 @@ local function leave_group(jid, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
 end
 local function wake(queue)
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3044,6 +3065,12 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
 local among = {}
 for i = 2, #ARGV do
   among[ARGV[i]] = true
@@ -3051,7 +3078,8 @@ end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled')
+      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
+        ', which is not to be canceled')
     end
   end
 end
@@ -3172,14 +3200,14 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3243,14 +3271,14 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3267,15 +3295,6 @@ call('hdel', prefix .. 'config', option)
 publish('log', cjson.encode({event = 'config_unset', option = option}))
 wake_for_limit(option)
 elseif command == 'depart' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -3291,6 +3310,15 @@ local function job_key(jid)
 end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local stamp = ARGV[1]
 local now
@@ -3310,21 +3338,21 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
 end
 local function wake_any()
-  for _ = 1, PASSED do
+  for _ = 1, 100 do
     local worker = try('spop', prefix .. 'x:idle')
     if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
       return
@@ -3403,18 +3431,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
@@ -3464,18 +3480,15 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -3484,6 +3497,9 @@ local function wake_for(queue, delay)
   if delay < 3600 then
     wake(queue)
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
 end
   local key = job_key(jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -3508,6 +3524,18 @@ end
     call('hdel', key, 'x:undelayed')
   end
   wake_for(queue, due and due - now or 0)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -3548,7 +3576,7 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = without_tags(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
+  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')
@@ -3651,6 +3679,13 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3669,13 +3704,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -3691,6 +3719,78 @@ local function publish_each_tracked(channel, jids)
       publish(channel, jids[i])
     end
   end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
+end
+local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function free(jid, released)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  if due then
+    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', queue_key(queue, 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
+end
+  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = job_key(other) .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -3736,9 +3836,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3761,6 +3863,18 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
+  end
+end
+local function not_owned(jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'Job ' .. jid .. ' is not currently running: ' .. state
+  elseif owner ~= worker then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+  elseif since and since ~= time then
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function day_of(at)
@@ -3852,90 +3966,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function wake(queue)
-local PASSED = 100
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-local function release_dependents(jid)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function free(jid, released)
-  local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', queue_key(queue, 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
-end
-local function not_owned(jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
-  end
-end
-local PRUNED = 100
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -4003,13 +4033,46 @@ local function settle(item, state, queue)
   end
 end
 local function advance(item, cap)
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local READY = ' '
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -4032,50 +4095,17 @@ local function remove_tags(jid, tags, first)
     remove_tag(jid, tags[i])
   end
 end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function write_change(item, change)
   call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
   if change.tags then
-    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    remove_tags(item.jid, difference(change.old_tags, change.tags, 1), 1)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
+  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -4101,25 +4131,6 @@ end
 local function prepare_next(item)
 local function must_write()
   call('del', prefix .. 'x:none')
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -4152,6 +4163,25 @@ local function link(jid, others, added)
     end
   end
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
@@ -4171,7 +4201,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- it needs no memory: a server that is full takes the next write
+    must_write() -- needs no memory, so that a server out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -4179,7 +4209,8 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
   local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
@@ -4245,10 +4276,10 @@ local function keep(items, keep_seconds, keep_count)
   local before = exact(now - keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, PRUNED + #items)
+    prune(before, excess, 100 + #items)
   end
 end
-local function tell(items)
+local function announce(items)
   local dependents = {}
   for i = 1, #items do
     local item = items[i]
@@ -4294,8 +4325,9 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
-    tell(finished)
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    announce(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
@@ -4432,6 +4464,25 @@ local function publish_tracked(channel, jid)
     publish(channel, jid)
   end
 end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
+  end
+end
 local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
@@ -4443,24 +4494,6 @@ local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
   if try('hincrby', key, field, by) == by then
     expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_unlisted(queue)
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
   end
 end
 local function add_failure(jid, group)
@@ -4485,7 +4518,8 @@ local function mark_exhausted(jid, queue, group, failure)
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -4528,7 +4562,9 @@ local function fail(worker, item)
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = worker, group = group, message = message,
+  }))
   publish_tracked('failed', jid)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
@@ -4538,7 +4574,8 @@ local function fail(worker, item)
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  failure = failure or
+    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -4651,6 +4688,9 @@ local function required(area, name, text)
   end
   return text
 end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -4670,9 +4710,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -4700,9 +4737,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4766,12 +4805,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -4783,7 +4822,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -4800,8 +4839,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
 end
@@ -4817,21 +4856,6 @@ local call = redis.call
 local prefix = KEYS[1]
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -4855,6 +4879,21 @@ local function integer(area, name, text)
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
   return n
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -4880,6 +4919,11 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -4898,11 +4942,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -5002,7 +5041,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -5044,9 +5084,9 @@ end
     move_scheduled(queue, limit)
   end
 end
-local MOVED = 10000
 local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25)
+  local offset = integer('Jobs', 'offset', ARGV[first] or 0)
+  return offset, integer('Jobs', 'count', ARGV[first + 1] or 25)
 end
 local state = ARGV[2]
 if not state then
@@ -5067,7 +5107,7 @@ elseif state == 'stalled' then
   return call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', offset, count)
 elseif state == 'scheduled' then
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, 10000)
   end
   return call('zrange', queue_key(queue, 'scheduled'), offset, last)
 elseif state == 'depends' then
@@ -5101,21 +5141,6 @@ local try = redis.pcall
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -5131,6 +5156,21 @@ local function json(area, name, text)
     reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
   end
   return value
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -5190,9 +5230,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5269,6 +5311,9 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -5288,9 +5333,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -5318,9 +5360,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5384,12 +5428,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -5401,7 +5445,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -5418,8 +5462,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
 end
@@ -5473,21 +5517,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -5518,6 +5547,21 @@ local function whole(area, name, text)
   end
   return n
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -5537,9 +5581,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function list_of(text)
@@ -5564,9 +5605,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5630,50 +5673,8 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
-local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
-end
-local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function job_json(job, tracked, more)
-  local jid = job[1]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    priority = finite(job[4], 0),
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
-local function find_job(run, jid)
-  local job = read_job(run, jid)
-  if job[1] then
-    return job_json(job, is_tracked(jid))
-  end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -5684,6 +5685,11 @@ local function recur_key(jid)
 end
 local function exact(n)
   return string.format('%.17g', n)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function list_of(text)
   if not text then
@@ -5703,11 +5709,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -5734,9 +5735,6 @@ local function record(key, text, cap)
   end
   return length
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -5746,6 +5744,9 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -5807,7 +5808,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -5847,6 +5849,51 @@ end
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_job(run, jid)
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
+end
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":[],"dependencies":[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked, more)
+  local jid, tags, failure = job[1], job[8], job[9]
+  adopt_history(jid, job[12])
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[2],
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
+    tracked = tracked,
+    priority = finite(job[4], 0),
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. (more or '') .. '}'
+end
+local function find_job(run, jid)
+  local job = read_job(run, jid)
+  if job[1] then
+    return job_json(job, is_tracked(jid))
   end
 end
 local queue = required('Queue', 'queue', ARGV[2])
@@ -5918,7 +5965,7 @@ if queue ~= '' then
 end
 call('hset', job_key(jid), 'priority', priority)
 if state == 'stalled' then
-  call('hdel', job_key(jid), 'grace') -- of the lock that it had: nobody would take it for a timed out job now
+  call('hdel', job_key(jid), 'grace')
 end
 return priority
 elseif command == 'put.many' then
@@ -6025,6 +6072,18 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -6043,18 +6102,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -6071,7 +6118,41 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -6107,41 +6188,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local PASSED = 100
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -6149,102 +6195,20 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -6253,6 +6217,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -6288,6 +6258,60 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -6326,14 +6350,38 @@ local function leave_group(jid, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -6346,7 +6394,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -6389,7 +6437,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -6463,7 +6511,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -6475,7 +6523,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -6624,6 +6672,11 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6642,11 +6695,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -6746,7 +6794,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -6788,13 +6837,12 @@ end
     move_scheduled(queue, limit)
   end
 end
-local MOVED = 10000
 local function size(queue, part)
   return finite(try('zcard', queue_key(queue, part)), 0)
 end
 local function counts(queue)
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, 10000)
   end
   local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
   return cjson.encode({
@@ -6849,24 +6897,6 @@ local function recur_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -6929,14 +6959,23 @@ local function options(area, first, last)
   end
   return given
 end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
   end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
 end
 local function array(list)
   if #list == 0 then
@@ -6944,22 +6983,31 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
 end
   if delay < 3600 then
     wake(queue)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
   end
 end
 local queue = named('Queue', 'queue', ARGV[2])
@@ -7081,21 +7129,6 @@ local prefix = KEYS[1]
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -7130,15 +7163,15 @@ end
   end
   return found
 end
-local function with_tags(list, extra, first)
+local function union(list, more, first)
   local has = {}
   for i = 1, #list do
     has[list[i]] = true
   end
-  for i = first, #extra do
-    if not has[extra[i]] then
-      has[extra[i]] = true
-      list[#list + 1] = extra[i]
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
     end
   end
   return list
@@ -7148,7 +7181,7 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Tag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(with_tags(names_of(tags), ARGV, 3))
+local text = array(union(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.untag' then
@@ -7191,25 +7224,10 @@ end
   end
   return found
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function without_tags(list, extra, first)
+local function difference(list, other, first)
   local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
+  for i = first, #other do
+    gone[other[i]] = true
   end
   for i = 1, #list do
     if not gone[list[i]] then
@@ -7223,7 +7241,7 @@ local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(without_tags(names_of(tags), ARGV, 3))
+local text = array(difference(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text
 elseif command == 'recur.update' then
@@ -7242,24 +7260,6 @@ local function recur_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7303,31 +7303,49 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
 local function wake_for(queue, delay)
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
 end
   if delay < 3600 then
     wake(queue)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
   end
 end
 local jid = required('Recurring', 'jid', ARGV[2])
@@ -7426,6 +7444,11 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7443,11 +7466,6 @@ else
 end
 local function exact(n)
   return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -7475,9 +7493,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7510,21 +7530,22 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -7541,7 +7562,8 @@ local function wake_for_slot(queue)
 end
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -7589,9 +7611,12 @@ local function release(worker, item)
   give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
   wake_for(item.current, item.delay)
 end
+local jid = required('Job', 'jid', ARGV[2])
+local queue = required('Release', 'queue', ARGV[3])
+local worker = required('Release', 'worker', ARGV[4])
 local item = {
-  jid = required('Job', 'jid', ARGV[2]),
-  queue = required('Release', 'queue', ARGV[3]),
+  jid = jid,
+  queue = queue,
   delay = number('Release', 'delay', ARGV[5]),
   data = ARGV[6],
   since = ARGV[7] ~= '' and ARGV[7] or nil,
@@ -7599,21 +7624,12 @@ local item = {
 }
 json('Release', 'data', item.data)
 must_publish()
-local problem = release(required('Release', 'worker', ARGV[4]), item)
+local problem = release(worker, item)
 if problem then
   reject('Release', problem)
 end
-return item.jid
+return jid
 elseif command == 'renew' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -7644,6 +7660,20 @@ end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7662,11 +7692,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -7682,7 +7707,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 local function heartbeat_of(queue)
@@ -7751,36 +7777,6 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -7861,6 +7857,36 @@ local function options(area, first, last)
   end
   return given
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7877,7 +7903,41 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -7913,41 +7973,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local PASSED = 100
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -7955,102 +7980,20 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -8059,6 +8002,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -8094,6 +8043,60 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -8132,14 +8135,38 @@ local function leave_group(jid, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -8152,7 +8179,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -8195,7 +8222,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -8269,7 +8296,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -8281,7 +8308,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -8337,17 +8364,47 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
 end
-return put_from_arguments()
+return put_from_arguments(2)
 elseif command == 'reserve' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -8385,36 +8442,6 @@ local function named(area, name, text)
   return text
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    must_write()
-    return try(...)
-  end
-  return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -8440,6 +8467,13 @@ local function must_publish()
 end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
+end
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -8485,9 +8519,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8511,6 +8547,16 @@ local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
   end
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
+end
+local function is_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function day_of(at)
   return at - at % 86400
@@ -8601,20 +8647,6 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
@@ -8639,10 +8671,18 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
+local function publish_tracked(channel, jid)
+  if is_tracked(jid) then
+    publish(channel, jid)
   end
+end
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -8663,40 +8703,10 @@ local function names_of(text)
   end
   return found
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -8707,6 +8717,15 @@ local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -8768,7 +8787,8 @@ local function spawn_due(queue, parent, due, limit)
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then
@@ -8809,6 +8829,19 @@ local function bring_due(queue, recur, scheduled, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
+  end
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function add_failure(jid, group)
@@ -8853,7 +8886,8 @@ local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state')
     local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -8878,13 +8912,14 @@ local function expire(queue, limit, grace, cap)
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -8909,7 +8944,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
+    local job = read_untaken(try, key)
     if not job[1] and not job.err and call('exists', key) == 1 then
       job[1] = jid
     end
@@ -8968,15 +9003,15 @@ if #queues > 1 or count == 0 then
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9009,8 +9044,8 @@ end
   end
 end
 local function count_listeners()
-  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  return heard[2], heard[4] > 0
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
 end
 local function drop_claim()
   if claim == '' then
@@ -9038,7 +9073,8 @@ local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 local function is_empty(queue)
   local key = queue_key(queue, '')
-  return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+  return #queues > 1 and
+    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
 local function open_one(i, wanted)
   local queue = queues[i]
@@ -9063,15 +9099,15 @@ local function open(i, wanted)
   end
   return none, 0
 end
-local function fields(heartbeat)
+local function reserved_values(heartbeat)
   return function(job)
-    job[11], job[12], job[13] = heartbeat, stamp, job[11]
+    job[11], job[12], job[13] = stamp, heartbeat, job[11]
     return job
   end
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
   end
 end
 local function take_ordered(out)
@@ -9144,7 +9180,8 @@ end
         lock_from(i, expired, out)
         opened = turn
       end
-      have[i] = more[i] > 0 and math.min(more[i], finite(try('zcard', queue_key(queues[i], 'work')), 0)) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', queue_key(queues[i], 'work')), 0) or 0
+      have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
       end
@@ -9153,15 +9190,15 @@ end
   until gone == 0
 end
 local function become_idle()
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9183,8 +9220,8 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
-        'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
+        exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] == 0 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
@@ -9197,7 +9234,8 @@ local function claim_due(queue, due)
   if is_claimed(queue, due, worker) then
     return false
   end
-  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  local ttl = math.ceil((due - now) * 1000) + 1000
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -9217,7 +9255,7 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- else it asks other queues
+      try('srem', idle, gone[i]) -- a worker seen since then serves other queues
     end
   end
 end
@@ -9247,8 +9285,11 @@ else
   listeners = become_busy()
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
+if #out > 0 then
+  reply[5] = table.concat(JOB_FIELDS, ' ', 1, 12 - 1) .. ' heartbeat put_at'
+end
 for i = 1, #out do
-  reply[i + 4] = out[i]
+  reply[i + 5] = out[i]
 end
 return reply
 elseif command == 'schedule' then
@@ -9267,36 +9308,6 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -9377,6 +9388,36 @@ local function options(area, first, last)
   end
   return given
 end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -9393,7 +9434,41 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local READY = ' '
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+  if delay < 3600 then
+    wake(queue)
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish('x:queues', queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', exact(now + delay))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -9429,41 +9504,6 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
-local function wake_for(queue, delay)
-local PASSED = 100
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
-end
-  if delay < 3600 then
-    wake(queue)
-  end
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function prepare(worker, in_order)
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
@@ -9471,102 +9511,20 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)
   publish('log', message)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
-  if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local PASSED = 100
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -9575,6 +9533,12 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', queue_key(queue, 'work'), jid)
+  try('zrem', queue_key(queue, 'locks'), jid)
+  try('zrem', queue_key(queue, 'scheduled'), jid)
+  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -9610,6 +9574,60 @@ end
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function day_of(at)
   return at - at % 86400
@@ -9648,14 +9666,38 @@ local function leave_group(jid, failure)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -9668,7 +9710,7 @@ local function read_old(item)
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 local function part_of(item)
@@ -9711,7 +9753,7 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
@@ -9785,7 +9827,7 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -9797,7 +9839,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -9853,10 +9895,10 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end
 local id = required('Schedule', 'id', ARGV[2])
@@ -9868,21 +9910,10 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-table.remove(ARGV, 2)
-table.remove(ARGV, 2)
-local jid = put_from_arguments()
+local jid = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid
 elseif command == 'schedule.last' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
@@ -9891,6 +9922,15 @@ local function finite(text, default)
     return n
   end
   return default
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local stamp = ARGV[1]
 local now
@@ -10060,6 +10100,31 @@ end
   end
   return found
 end
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10097,31 +10162,6 @@ local function remove_tags(jid, tags, first)
     remove_tag(jid, tags[i])
   end
 end
-local function with_tags(list, extra, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #extra do
-    if not has[extra[i]] then
-      has[extra[i]] = true
-      list[#list + 1] = extra[i]
-    end
-  end
-  return list
-end
-local function without_tags(list, extra, first)
-  local gone, kept = {}, {}
-  for i = first, #extra do
-    gone[extra[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local action = ARGV[2]
 if not action then
   reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
@@ -10135,10 +10175,10 @@ if action == 'add' or action == 'remove' then
   local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
-    tags = with_tags(tags, ARGV, 4)
+    tags = union(tags, ARGV, 4)
     add_tags(jid, tags, known + 1)
   else
-    tags = without_tags(tags, ARGV, 4)
+    tags = difference(tags, ARGV, 4)
     remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)
@@ -10166,6 +10206,9 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10180,9 +10223,6 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
 end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -10255,9 +10295,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10290,14 +10332,14 @@ local function finite(text, default)
   end
   return default
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -10342,6 +10384,15 @@ end
 local function job_key(jid)
   return prefix .. 'j:' .. jid
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10357,14 +10408,16 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
-  return text
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function array(list)
   if #list == 0 then
@@ -10385,17 +10438,6 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -10423,9 +10465,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10489,12 +10533,12 @@ local function history_json(jid)
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
@@ -10506,7 +10550,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid = job[1]
+  local jid, tags, failure = job[1], job[8], job[9]
   adopt_history(jid, job[12])
   local text = cjson.encode({
     jid = jid,
@@ -10523,8 +10567,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
 end
@@ -10604,6 +10648,11 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10628,30 +10677,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -10687,9 +10712,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10714,15 +10741,23 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
+local function day_of(at)
+  return at - at % 86400
 end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
@@ -10740,16 +10775,28 @@ local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
@@ -10791,7 +10838,7 @@ local function unfail(jobs)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or 5)
+      'queue', job.to, 'remaining', job.retries or '5')
   end
   for i = 1, #queues do
     know_unlisted(queues[i])
@@ -10862,6 +10909,11 @@ end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10886,30 +10938,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -10945,9 +10973,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10972,15 +11002,23 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
+local function day_of(at)
+  return at - at % 86400
 end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
@@ -10998,16 +11036,28 @@ local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
@@ -11049,7 +11099,7 @@ local function unfail(jobs)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or 5)
+      'queue', job.to, 'remaining', job.retries or '5')
   end
   for i = 1, #queues do
     know_unlisted(queues[i])
@@ -11073,15 +11123,6 @@ end
 local group = named('Unfail.group', 'group', ARGV[2])
 return unfail_group(group, whole('Unfail.group', 'count', ARGV[3]))
 elseif command == 'unfail.job' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -11097,6 +11138,15 @@ local function job_key(jid)
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
 end
 local stamp = ARGV[1]
 local now
@@ -11122,30 +11172,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
@@ -11181,9 +11207,11 @@ local function string_or_nil(value)
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11208,15 +11236,28 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
-local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
+local function day_of(at)
+  return at - at % 86400
 end
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally(day, queue, field, by)
+  local key = stats_key('stats', day, queue)
+  if try('hincrby', key, field, by) == by then
+    expire_stats(key, day)
   end
 end
 local function drop_empty_group(group)
@@ -11240,16 +11281,28 @@ local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
+  end
+end
+local function work_score(at, priority)
+  return finite(priority, 0) - at / 10000000000
+end
+local function know_unlisted(queue)
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish('x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
@@ -11291,7 +11344,7 @@ local function unfail(jobs)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or 5)
+      'queue', job.to, 'remaining', job.retries or '5')
   end
   for i = 1, #queues do
     know_unlisted(queues[i])
@@ -11351,14 +11404,14 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
@@ -11426,14 +11479,14 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local PASSED = 100
   local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end

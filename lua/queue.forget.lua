@@ -1,10 +1,12 @@
--- queue.forget: takes queues off the list of known queues; their jobs stay.
+-- queue.forget: removes queues from the list of known queues; their jobs stay.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Queue.forget() when none is named
 -- Cost     2 commands for each
+-- Repeat   safe
+-- Needs    zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -6,18 +6,14 @@
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused}
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
+-- Repeat   safe
+-- Needs    exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount zincrby
+--          zrange zrangebyscore zrem
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/bulk.lua"
--- @include "lib/history.lua"
--- @include "lib/tags.lua"
--- @include "lib/work.lua"
 -- @include "lib/due.lua"
-
--- Due jobs of a queue that one call moves at the most.
-local MOVED = 10000
+-- @include "lib/work.lua"
 
 local function size(queue, part)
   return finite(try('zcard', queue_key(queue, part)), 0)
@@ -25,7 +21,7 @@ end
 
 local function counts(queue)
   if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MOVED)
+    bring_due(queue, false, true, MAX_MOVED)
   end
   local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
   return cjson.encode({

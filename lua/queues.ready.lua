@@ -5,6 +5,8 @@
 -- Returns  an array of those that have waiting, locked, scheduled or recurring jobs, in their order
 -- Errors   none
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    exists
 
 -- @include "lib/base.lua"
 

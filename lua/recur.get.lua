@@ -5,6 +5,8 @@
 -- Returns  its JSON, or nil
 -- Errors   Recurring()
 -- Cost     1 command
+-- Repeat   safe
+-- Needs    hmget
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -1,17 +1,22 @@
 -- recur: puts a job into a queue again and again, at an interval.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n, tags json, retries n,
---          backlog n, keep 1 when one that exists keeps its time, if its queue and interval do not change
+-- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n,
+--          tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
+--          queue and interval do not change
 -- Returns  the jid
 -- Errors   Queue(), Recur()
 -- Cost     4 commands
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/json.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local queue = named('Queue', 'queue', ARGV[2])
 local jid = named('Recur', 'jid', ARGV[3])

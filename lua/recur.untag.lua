@@ -1,21 +1,23 @@
--- recur.untag: takes tags from a recurring job.
+-- recur.untag: removes tags of a recurring job.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, tag...
 -- Returns  JSON of the recurring job's tags
 -- Errors   Untag() when there is no such job
 -- Cost     2 commands
+-- Repeat   safe
+-- Needs    hget hset
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
--- @include "lib/tags.lua"
+-- @include "lib/sets.lua"
 
 local jid = required('Recurring', 'jid', ARGV[2])
 local tags = call('hget', recur_key(jid), 'tags')
 if not tags then
   reject('Untag', 'Job ' .. jid .. ' does not exist')
 end
-local text = array(without_tags(names_of(tags), ARGV, 3))
+local text = array(difference(names_of(tags), ARGV, 3))
 call('hset', recur_key(jid), 'tags', text)
 return text

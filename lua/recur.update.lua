@@ -5,11 +5,14 @@
 -- Returns  1
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
+-- Repeat   once
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 local jid = required('Recurring', 'jid', ARGV[2])
 local key = recur_key(jid)
@@ -36,7 +39,7 @@ if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
 
--- When the next job is due, and in which queue's set that is written: what may fail comes first.
+-- The time of the next job, and the queue that gets it, are written first: that may fail.
 local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval

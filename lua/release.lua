@@ -6,13 +6,19 @@
 -- Returns  the jid
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
 -- Cost     7 commands
+-- Repeat   once
+-- Needs    del hdel hexists hmget hset publish rpush srem time zadd zpopmax zpopmin zrem
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
+local jid = required('Job', 'jid', ARGV[2])
+local queue = required('Release', 'queue', ARGV[3])
+local worker = required('Release', 'worker', ARGV[4])
 local item = {
-  jid = required('Job', 'jid', ARGV[2]),
-  queue = required('Release', 'queue', ARGV[3]),
+  jid = jid,
+  queue = queue,
   delay = number('Release', 'delay', ARGV[5]),
   data = ARGV[6],
   since = ARGV[7] ~= '' and ARGV[7] or nil,
@@ -20,8 +26,8 @@ local item = {
 }
 json('Release', 'data', item.data)
 must_publish()
-local problem = release(required('Release', 'worker', ARGV[4]), item)
+local problem = release(worker, item)
 if problem then
   reject('Release', problem)
 end
-return item.jid
+return jid

@@ -6,10 +6,13 @@
 --          '!' and why it could not be renewed
 -- Errors   Renew()
 -- Cost     4 commands, 1 for each queue and 2 for each job
+-- Repeat   once
+-- Needs    del hdel hmget hset time zadd
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/owner.lua"
 
 local worker = required('Renew', 'worker', ARGV[2])

@@ -5,10 +5,15 @@
 -- Returns  the jid
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
+-- Repeat   once
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
 -- @include "lib/put.lua"
 
 if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
 end
-return put_from_arguments()
+return put_from_arguments(2)

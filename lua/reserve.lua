@@ -1,26 +1,35 @@
--- reserve: locks jobs of several queues for a worker that has room for them, in one call. When
--- there are fewer than it has room for, the worker is idle: the next job that is ready wakes it.
+-- reserve: locks jobs of several queues for a worker. When there are fewer than it asked for, the
+-- worker becomes idle: the next job that is ready wakes it.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, count, order, cursor, poll, claim, queue...
 --          order     'ordered': a queue is asked when those before it have no more;
 --                    'round-robin': one job of each queue in turn
 --          cursor    which queue is asked first by round-robin, from 0
---          poll      how many seconds the worker waits at the most before it asks again
+--          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
---          count     may be 0: the worker has no room and is not idle any more
--- Returns  an array: the cursor of the next call; how many seconds to wait at the most, as text,
---          '0' when there may be more; the queue for whose next due job this worker waits, or
---          ''; how many clients listen for puts by other scripts, 2 when nobody is idle, and -1
---          when this worker is idle and is not heard itself; then an array for each job:
---          jid, klass, queue, priority, retries, remaining, data, tags, failure,
---          spawned_from_jid, heartbeat, since when it is this worker's, when it was put, or
---          popped before if it was given back
+--          count     may be 0: the worker has no room and is no longer idle
+-- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
+--          as text, '0' when there may be more; the queue for whose next due job this worker
+--          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
+--          idle, and -1 when this worker is idle and does not listen itself. When
+--          there are jobs, the names of their fields as one text, separated by spaces, then an
+--          array of the values for each job: fields of the job hash, where time is since when the
+--          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
+--          was released
 -- Errors   Reserve()
--- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has jobs, 3 for each job;
---          4 for each queue more when the worker becomes idle
+-- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
+--          jobs, 3 for each job; 4 for each queue more when the worker becomes idle
+-- Repeat   once
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush ltrim publish
+--          pubsub|numsub rpush sadd set sismember smismember srem time zadd zcard zcount zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrem zscore
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 
@@ -48,8 +57,7 @@ if #queues > 1 or count == 0 then
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
--- What is left when the worker has all that it wanted is for others that are idle, and so is
--- waiting for what falls due before they ask again.
+-- Wakes idle workers for the jobs that this worker leaves, now or when they fall due.
 local function pass_on() -- cold
   for i = 1, #queues do
     if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
@@ -58,13 +66,13 @@ local function pass_on() -- cold
   end
 end
 
--- How many clients listen for puts by other scripts.
+-- How many clients listen for puts by other scripts, and whether this worker listens.
 local function count_listeners()
-  local heard = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  return heard[2], heard[4] > 0
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
 end
 
--- The worker does not wait any more for what it has claimed. Whether it has been the one.
+-- Gives up the worker's claim. Returns whether it was still this worker's.
 local function drop_claim()
   if claim == '' then
     return false
@@ -76,8 +84,8 @@ local function drop_claim()
   return call('del', due_key(claim)) == 1
 end
 
--- The worker has no room: it is not idle. Returns how many listen, if others are idle; else
--- enough.
+-- The worker has no room: it is no longer idle. Returns how many clients listen for puts by other
+-- scripts, or 2, which is enough, when no worker is idle.
 local function become_busy()
   try('srem', idle, worker)
   drop_claim()
@@ -96,14 +104,14 @@ end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 
--- Whether a queue has nothing that could be taken, now or later. With one queue, there is no
--- use in asking.
+-- Whether a queue has nothing to take, now or later. Not worth a command for a single queue.
 local function is_empty(queue)
   local key = queue_key(queue, '')
-  return #queues > 1 and call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+  return #queues > 1 and
+    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
 
--- Opens a queue; the lost jobs to be handed out, and how many more may be taken.
+-- Opens a queue. Returns the lost jobs to take, and how many more may be taken.
 local function open_one(i, wanted)
   local queue = queues[i]
   if paused[i] == 1 or is_empty(queue) then
@@ -118,7 +126,7 @@ local function open_one(i, wanted)
   return expired, wanted - #expired
 end
 
--- The same, but one queue of several that can't be read is passed over: the others have jobs.
+-- The same, but skips a queue that can't be read when there are others.
 local function open(i, wanted)
   if #queues == 1 then
     return open_one(i, wanted)
@@ -130,21 +138,23 @@ local function open(i, wanted)
   return none, 0
 end
 
--- What a job is to a worker: no history and no relations, which are dear and seldom needed.
-local function fields(heartbeat)
+-- Cuts a job down to what the worker gets: neither relations nor history, which are expensive and
+-- seldom needed. The heartbeat takes the place of the history, and the time of the put that of the
+-- state.
+local function reserved_values(heartbeat)
   return function(job)
-    job[11], job[12], job[13] = heartbeat, stamp, job[11]
+    job[TIME], job[HISTORY], job[STATE] = stamp, heartbeat, job[TIME]
     return job
   end
 end
 
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], fields(exact(settings[i].heartbeat)), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
   end
 end
 
--- A queue is asked for all that is wanted before the next one is.
+-- Takes all jobs of a queue before those of the next one.
 local function take_ordered(out)
   for i = 1, #queues do
     local expired, more = open(i, count - #out)
@@ -164,8 +174,8 @@ local function take_ordered(out)
   end
 end
 
--- Deals the turns: whose job is the first, the second and so on, when queue i has have[i].
--- Moves the cursor behind the last one.
+-- Gives the queues their turns: turns[n] is the queue of job n, shares[i] how many turns queue i
+-- gets of its have[i] jobs. Moves the cursor past the last turn.
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -184,8 +194,8 @@ local function deal(have, wanted)
   return turns, shares
 end
 
--- Takes a job for each turn, of the have[i] that queue i may give. Returns how many turns fell on
--- jobs that are gone.
+-- Takes a job for each turn, of the have[i] that queue i may give. Returns how many turns met jobs
+-- that are gone.
 local function take_turns(have, more, out)
   local turns, shares = deal(have, count - #out)
   local taken = {}
@@ -206,7 +216,7 @@ local function take_turns(have, more, out)
   return #turns - (#out - before)
 end
 
--- Each queue has its turn, and as many are opened as that takes. Lost jobs of these come first.
+-- Gives each queue its turn, opening only as many as needed. Their lost jobs come first.
 local function take_round_robin(out) -- cold
   local first, opened = cursor, 0
   local more = {} -- how many jobs each queue that has been opened may still give
@@ -223,7 +233,8 @@ local function take_round_robin(out) -- cold
         lock_from(i, expired, out)
         opened = turn
       end
-      have[i] = more[i] > 0 and math.min(more[i], finite(try('zcard', queue_key(queues[i], 'work')), 0)) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', queue_key(queues[i], 'work')), 0) or 0
+      have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
       end
@@ -241,8 +252,8 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, exact(now + poll),
-        'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
+        exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] == 0 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
@@ -252,17 +263,18 @@ local function coming_due()
   return coming
 end
 
--- Claims to wait for what falls due in a queue, unless another worker waits for it already.
+-- Claims what falls due next in a queue, unless another worker has claimed it.
 local function claim_due(queue, due)
   if is_claimed(queue, due, worker) then
     return false
   end
-  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', math.ceil((due - now) * 1000) + 1000)
+  local ttl = math.ceil((due - now) * 1000) + 1000
+  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 
--- Of all idle workers, one waits for what falls due in a queue. Returns how long to wait, and
--- for which queue.
+-- Claims what falls due soonest, of what no other idle worker waits for. Returns how long to wait,
+-- and for which queue.
 local function claim_soonest()
   for _, coming in ipairs(coming_due()) do
     if claim_due(coming.queue, coming.due) then
@@ -272,7 +284,7 @@ local function claim_soonest()
   return poll, ''
 end
 
--- Joins the workers that wait for jobs of a queue, and drops some that have been gone for long.
+-- Adds the worker to those that wait for jobs of a queue, and removes some that are long gone.
 local function wait_for(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   try('zadd', waiting, stamp, worker)
@@ -282,7 +294,7 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- else it asks other queues
+      try('srem', idle, gone[i]) -- a worker seen since then serves other queues
     end
   end
 end
@@ -315,7 +327,10 @@ else
   listeners = become_busy()
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
+if #out > 0 then
+  reply[5] = table.concat(JOB_FIELDS, ' ', 1, HISTORY - 1) .. ' heartbeat put_at'
+end
 for i = 1, #out do
-  reply[i + 4] = out[i]
+  reply[i + 5] = out[i]
 end
 return reply

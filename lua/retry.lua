@@ -1,4 +1,4 @@
--- retry: gives a worker's job back, at the price of one of its retries.
+-- retry: requeues a worker's job, spending one of its retries.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data]]]]
@@ -8,8 +8,12 @@
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
+-- Repeat   once
+-- Needs    del expire hdel hexists hget hincrby hmget hset lindex lpush ltrim publish rpush sadd
+--          srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
+-- @include "lib/events.lua"
 -- @include "lib/give.lua"
 
 local item = {

@@ -6,15 +6,18 @@
 -- Returns  {last, now}, as text; last is not after now
 -- Errors   Schedule.last()
 -- Cost     1 command, 1 more for a new schedule
+-- Repeat   once
+-- Needs    hget hset time
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 
 local id = required('Schedule.last', 'id', ARGV[2])
 local key = prefix .. 'x:schedules'
 local last = finite(call('hget', key, id))
--- A time much later than now came from a clock that was ahead. A little later, it is the server's own
--- clock that was put back: what was put since then is not put again.
+-- A time much later than now came from a clock that was ahead. If it is only a little later, the
+-- server's own clock was set back: what was put since then is not put again.
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now

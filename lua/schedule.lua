@@ -2,12 +2,19 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
--- Returns  the jid, nil when the schedule has gone past that time already, or 0 when it is not due yet
+-- Returns  the jid, nil when the schedule has already passed that time, or 0 when it is not due
+--          yet
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
+-- Repeat   once
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/put.lua"
 
 local id = required('Schedule', 'id', ARGV[2])
@@ -20,8 +27,6 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-table.remove(ARGV, 2)
-table.remove(ARGV, 2)
-local jid = put_from_arguments()
+local jid = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, exact(due))
 return jid

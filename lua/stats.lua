@@ -3,13 +3,15 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, date (any time of that day)
 -- Returns  JSON {retries, failed, failures, wait, run}; wait and run are
---          {count, mean, std, histogram}, the histogram having 60 seconds, 59 minutes, 23 hours and 6 days
+--          {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours and
+--          6 days
 -- Errors   Stats()
 -- Cost     3 commands
+-- Repeat   safe
+-- Needs    hmget time
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/stats.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])

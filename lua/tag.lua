@@ -1,4 +1,4 @@
--- tag: gives tags to a job or takes them, lists the jobs of a tag, or the most used tags.
+-- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count / 'top', offset, count
@@ -6,10 +6,13 @@
 --          top: JSON of the tags that two or more jobs have, most first
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
+-- Repeat   safe
+-- Needs    hget hset time zadd zcard zincrby zrange zrem zrevrangebyscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
+-- @include "lib/sets.lua"
 -- @include "lib/tags.lua"
 
 local action = ARGV[2]
@@ -26,10 +29,10 @@ if action == 'add' or action == 'remove' then
   local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
-    tags = with_tags(tags, ARGV, 4)
+    tags = union(tags, ARGV, 4)
     add_tags(jid, tags, known + 1)
   else
-    tags = without_tags(tags, ARGV, 4)
+    tags = difference(tags, ARGV, 4)
     remove_tags(jid, ARGV, 4)
   end
   local text = array(tags)

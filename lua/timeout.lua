@@ -1,17 +1,19 @@
--- timeout: takes running jobs from their workers at once, to be popped before all others.
+-- timeout: expires the locks of running jobs at once. They are popped before all others.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid...
 -- Returns  nil
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job
+-- Repeat   once
+-- Needs    hdel hget hmget hset lindex lpush ltrim publish rpush srem time zadd zcard zpopmax
+--          zpopmin zrem
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
--- @include "lib/work.lua"
 -- @include "lib/wake.lua"
 
 local running = {}

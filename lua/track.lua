@@ -1,4 +1,4 @@
--- track: starts or ends watching a job, or tells which ones are watched.
+-- track: starts or stops tracking a job, or lists the tracked jobs.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, none, or: 'track' or 'untrack', jid
@@ -6,19 +6,22 @@
 --          else 1 when that changed something, 0 when not
 -- Errors   Track() when there is no such job
 -- Cost     2 commands; none: 4 for each tracked job
+-- Repeat   safe
+-- Needs    exists hdel hmget lrange publish rpush smembers time zadd zrange zrem zscore
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/jobs.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
+-- @include "lib/json.lua"
 
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
     local job = read_job(try, jid)
-    if job[1] then
+    if job[JID] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid

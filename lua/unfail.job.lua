@@ -4,9 +4,15 @@
 -- ARGV     NOW, jid
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
--- Cost     13 commands
+-- Cost     12 commands
+-- Repeat   once
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush srem
+--          time zadd zcard zpopmax zpopmin zscore
 
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/json.lua"
 -- @include "lib/unfail.lua"
 
 local jid = required('Job', 'jid', ARGV[2])

@@ -4,7 +4,10 @@
 -- ARGV     NOW, queue, group [, count (25)]
 -- Returns  how many were moved
 -- Errors   Unfail()
--- Cost     4 commands, 6 a job
+-- Cost     7 commands, 6 a job
+-- Repeat   once
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
+--          srem time zadd zcard zpopmax zpopmin zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

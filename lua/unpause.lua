@@ -1,10 +1,12 @@
--- unpause: paused queues give jobs again.
+-- unpause: lets paused queues give jobs again.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

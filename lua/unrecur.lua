@@ -5,6 +5,8 @@
 -- Returns  1, existing or not
 -- Errors   Recurring()
 -- Cost     3 commands
+-- Repeat   safe
+-- Needs    del hget zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

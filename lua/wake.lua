@@ -1,13 +1,15 @@
--- wake: wakes an idle worker of each of some queues, or of every known queue that has jobs for one.
+-- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...; none: every queue with jobs that are ready, or due
---          within an hour, if nobody waits for them
+--          within an hour, if no worker waits for them
 -- Returns  nil
 -- Errors   none
 -- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
+-- Repeat   once
+-- Needs    exists get publish sismember srem time zpopmax zpopmin zrange
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/wake.lua"
 
 for i = 2, #ARGV do

@@ -1,10 +1,12 @@
--- worker.deregister: takes workers off the list of known workers; their locks stay.
+-- worker.deregister: removes workers from the list of known workers; their locks stay.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker...
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
 -- Cost     1 command for each
+-- Repeat   safe
+-- Needs    zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -4,15 +4,20 @@
 -- ARGV     NOW, [worker [, 'held']]
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
---          another worker has it; 'held' leaves it out
+--          another worker has it; with 'held' it does not
 -- Errors   none
--- Cost     2 commands, 2 for each worker; forgets at most 1000 that were not seen for max-worker-age
+-- Cost     2 commands, 2 for each worker; removes at most 1000 that were not seen for
+--          max-worker-age
+-- Repeat   safe
+-- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
--- @include "lib/bulk.lua"
+-- @include "lib/settings.lua"
 
--- The end of time, for locks: 100 days from now.
+-- Later than any lock ends: 100 days from now.
 local far = exact(now + 8640000)
 
 local function forget(old) -- cold
@@ -25,14 +30,14 @@ local function forget(old) -- cold
 end
 
 local function forget_old()
-  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), DEFAULT_MAX_WORKER_AGE)
   local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
   if #old > 0 then
     forget(old)
   end
 end
 
--- Those of the jobs that the worker holds.
+-- The jobs that the worker holds, if only these are wanted; else all.
 local function held(worker, jids)
   if ARGV[3] ~= 'held' then
     return jids

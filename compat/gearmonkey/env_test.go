@@ -2,8 +2,6 @@ package gearmonkey_test
 
 import (
 	"context"
-	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -11,22 +9,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
 	if serveAsChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // patience turns a hang into a failure.
-const patience = 30 * time.Second
+const patience = testkit.Patience
 
 // now is what the clock of the tests' workers shows, in Unix seconds too.
 const nowUnix = 1_700_000_000
@@ -52,7 +48,7 @@ func newEnv(t testing.TB) *env {
 func config() gearmonkey.WorkerConfig {
 	return gearmonkey.WorkerConfig{
 		Clock:  func() time.Time { return now },
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: testkit.Quiet(),
 	}
 }
 
@@ -161,7 +157,5 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 // eventually returns when a condition holds that no event tells of.
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
-		require.True(e.t, time.Now().Before(deadline), "it did not come about")
-	}
+	testkit.Until(e.t, "a condition of the test", condition)
 }

@@ -2,13 +2,13 @@ package gearmonkey_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // sweeping is a sweeper's config with a clock that the test moves.
@@ -17,7 +17,7 @@ func sweeping(clock *time.Time) gearmonkey.SweeperConfig {
 		After:     time.Minute,
 		Clock:     func() time.Time { return *clock },
 		Functions: []string{"F"},
-		Logger:    slog.New(slog.DiscardHandler),
+		Logger:    testkit.Quiet(),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go/compat/gearmonkey"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestOrderOfJobs(t *testing.T) {
@@ -311,7 +312,7 @@ func TestAcceptReplaces(t *testing.T) {
 	e.run("F", "x")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	worker := gearmonkey.NewWorker(e.Client, gearmonkey.WorkerConfig{Logger: slog.New(slog.DiscardHandler)})
+	worker := gearmonkey.NewWorker(e.Client, gearmonkey.WorkerConfig{Logger: testkit.Quiet()})
 	worker.Accept("F", func(context.Context, *gearmonkey.Job) ([]byte, error) { return nil, errors.New("the old one") })
 	worker.Accept("F", func(_ context.Context, job *gearmonkey.Job) ([]byte, error) {
 		stop()

@@ -12,19 +12,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go/compat/workqueue"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
 	if os.Getenv("WORKQUEUE_PEER") != "" {
 		actAsPeer()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // actAsPeer is what the test program does as a process of an interop test.
@@ -33,7 +31,7 @@ var actAsPeer func()
 var quiet = testkit.Quiet()
 
 // patience turns a hang into a failure.
-const patience = 30 * time.Second
+const patience = testkit.Patience
 
 // lease is a lease that does not end during a test, unless the test ends it.
 const lease = 100 * time.Second

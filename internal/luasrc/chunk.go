@@ -49,6 +49,7 @@ func split(code string) []chunk {
 // arrange returns the code of the chunks that a script needs, in order. What only its cold
 // functions need is inside of these.
 func arrange(chunks []chunk) []string {
+	chunks = inline(chunks)
 	hot := reach(chunks, statements(chunks), nil)
 	var code []string
 	for i, c := range chunks {
@@ -61,6 +62,30 @@ func arrange(chunks []chunk) []string {
 		}
 	}
 	return code
+}
+
+// inline writes the values of constants in place of their names, so that these cost nothing: a name
+// would make every later closure of the script slower to build.
+func inline(chunks []chunk) []chunk {
+	values := map[string]string{}
+	for _, c := range chunks {
+		if m := valueLine.FindStringSubmatch(c.code); m != nil {
+			values[m[1]] = m[2]
+		}
+	}
+	inlined := make([]chunk, len(chunks))
+	for i, c := range chunks {
+		if values[c.name] == "" {
+			c.code = literalOrConstant.ReplaceAllStringFunc(c.code, func(found string) string {
+				if value, ok := values[found]; ok {
+					return value
+				}
+				return found
+			})
+		}
+		inlined[i] = c
+	}
+	return inlined
 }
 
 // statements returns the names that the chunks other than functions mention.
@@ -107,6 +132,9 @@ func nest(c chunk, chunks []chunk, needed []bool) string {
 var (
 	word    = regexp.MustCompile(`[A-Za-z_]\w*`)
 	literal = regexp.MustCompile(`'[^'\n]*'`)
+
+	valueLine         = regexp.MustCompile(`^local ([A-Z][A-Z_]+) = ('[^']*'|\d+)$`)
+	literalOrConstant = regexp.MustCompile(`'[^'\n]*'|\b[A-Z][A-Z_]+\b`)
 )
 
 // words returns the names that code mentions, outside of its string literals.

@@ -7,13 +7,17 @@
 // for the pieces that commands share. Each piece is taken in once, before whatever
 // needs it.
 //
-// Every top-level function of a script costs the server a closure on each call. So those
-// that a command does not use are left out, and so are constants; and those that are used only by functions that
-// seldom run, which say so on their first line,
+// Every top-level function of a script costs the server a closure on each call. So those that a
+// command does not use are left out; and those that are used only by functions that seldom run,
+// which say so on their first line,
 //
 //	local function free(jid) -- cold
 //
-// are moved into these, to be made when one of them runs.
+// are moved into these, to be made when one of them runs. Constants in capitals, such as
+//
+//	local LIMIT = 1000
+//
+// are replaced by their values, and others that are not used are left out.
 package luasrc
 
 import (

@@ -1,6 +1,7 @@
 package luasrc_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"regexp"
@@ -72,6 +73,32 @@ func TestConstantsThatAreNotUsedAreLeftOut(t *testing.T) {
 		"lib/x.lua": "-- x.\n\nlocal used = ' '\nlocal unused = ' '\nlocal none = {}\nlocal many = 100\nlocal x = f()\n",
 	})
 	require.Equal(t, "-- a.\nlocal used = ' '\nlocal x = f()\nreturn used .. x\n", compact(flatten(t, sources, "a")))
+}
+
+func TestConstantsInCapitalsAreReplacedByTheirValues(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua":     "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn many(MANY, MANY_MORE, 'MANY', \"\" .. END)\n",
+		"lib/x.lua": "-- x.\n\nlocal MANY = 100\nlocal END = ' MANY'\n\nlocal function many(n)\n  return n[MANY] .. END\nend\n",
+	})
+	require.Equal(t, `-- a.
+local function many(n)
+  return n[100] .. ' MANY'
+end
+return many(100, MANY_MORE, 'MANY', "" .. ' MANY')
+`, compact(flatten(t, sources, "a")))
+}
+
+// The fields of a job have names in a list, and constants for their places in it.
+func TestTheFieldsOfAJobAreInTheirPlaces(t *testing.T) {
+	text, err := fs.ReadFile(real, "lib/jobs.lua")
+	require.NoError(t, err)
+	_, list, _ := strings.Cut(string(text), "local JOB_FIELDS = {")
+	list, _, _ = strings.Cut(list, "}")
+	var constants []string
+	for i, field := range regexp.MustCompile(`\w+`).FindAllString(list, -1) {
+		constants = append(constants, fmt.Sprintf("local %s = %d", strings.ToUpper(field), i+1))
+	}
+	require.Contains(t, string(text), strings.Join(constants, "\n")+"\n\n")
 }
 
 func TestFunctionsThatAreNotUsedAreLeftOut(t *testing.T) {

@@ -24,9 +24,9 @@ func NewSet(sources fs.FS) *Set { return &Set{sources: sources} }
 
 // A Command is one script as the server knows it.
 type Command struct {
-	name string
-	text string
-	sha  string
+	text  string
+	sha   string
+	facts luasrc.Facts
 }
 
 // Command returns a command. It is flattened when it is first used.
@@ -38,8 +38,12 @@ func (s *Set) Command(name string) *Command {
 	if err != nil {
 		panic(err)
 	}
+	facts, err := luasrc.FactsOf(s.sources, name)
+	if err != nil {
+		panic(err)
+	}
 	sum := sha1.Sum([]byte(text))
-	command := &Command{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	command := &Command{text: text, sha: hex.EncodeToString(sum[:]), facts: facts}
 	known, _ := s.commands.LoadOrStore(name, command)
 	return known.(*Command)
 }
@@ -51,5 +55,10 @@ func (c *Command) Text() string { return c.text }
 func (c *Command) SHA() string { return c.sha }
 
 // Repeatable reports whether the command may be sent again when a connection breaks before the
-// reply.
-func (c *Command) Repeatable() bool { return repeatable[c.name] }
+// reply: run twice, it does what it does once. Any other command is sent once, and the caller learns
+// that its outcome is unknown: a pop that runs twice would strand the jobs of the first until their
+// locks end.
+func (c *Command) Repeatable() bool { return c.facts.Repeatable }
+
+// Replicated reports whether clients that wait for replicas do so after the command.
+func (c *Command) Replicated() bool { return c.facts.Replicated }

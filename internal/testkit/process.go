@@ -57,6 +57,16 @@ func (p *process) kill() {
 	<-p.done
 }
 
+// ended reports whether the process has ended.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // terminate asks the process to end, and reports whether it did.
 func (p *process) terminate() bool {
 	p.resume()

@@ -38,8 +38,14 @@ type Server struct {
 // Start starts a server for a test and stops it when the test ends. It keeps nothing on
 // disk unless the arguments, which are redis-server's own, say so. When the test has
 // failed, the server's log is in the test's.
+//
+// In a package whose TestMain calls [Main], a server without arguments may be one that an
+// earlier test has left as it was: it is empty, and knows no scripts.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	if len(args) == 0 && idle.isOpen() {
+		return idle.start(t)
+	}
 	s, err := Launch(args...)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"runtime"
 	"testing"
 	"time"
 )
@@ -24,11 +23,13 @@ func Soon[T any](t testing.TB, what string, channel <-chan T) T {
 	}
 }
 
-// Until returns when a condition holds that no event announces. It is for conditions that take
-// a moment: asked again and again, without a pause.
+// Until returns when a condition holds that no event announces. It asks again and again, every
+// millisecond.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !condition(); runtime.Gosched() {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(Patience); !condition(); <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s", Patience, what)
 		}

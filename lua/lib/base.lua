@@ -9,14 +9,14 @@ local prefix = KEYS[1]
 -- command that a damaged key could make fail is tried: the rest is done nevertheless.
 local try = redis.pcall
 
--- Refuses when the server takes no writes at all, as a replica, or a master that has too few of
--- them, does not. Nothing has this key.
+-- Fails when the server takes no writes at all, such as a replica, or a master with too few
+-- replicas. The key never exists.
 local function must_write()
   call('del', prefix .. 'x:none')
 end
 
--- Tries a write that needs memory, as the first write of a script that works jobs off. A
--- server that is full refuses it there, but not after a write that needs none.
+-- Tries a write that needs memory, as the first write of a script that takes or finishes jobs. A
+-- server out of memory refuses it there, but not after a write that needs none.
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -26,7 +26,7 @@ local function write_first(...)
   return reply
 end
 
--- The number that a text stands for; default when it stands for none, or for nan or inf.
+-- The value of a number's text; default when it is no number, or nan or inf.
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -51,8 +51,8 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 
--- Whether the script's user may write here. One who may only look sees what there is, and leaves
--- it as it is. Servers before 7.0 can't tell: there the first write fails.
+-- Whether the script's user may write this key. For a user who may only read, scripts leave
+-- everything as it is. Servers before 7.0 can't be asked: there the first write fails.
 local function may_write(key) -- cold
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end

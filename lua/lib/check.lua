@@ -1,4 +1,4 @@
--- Arguments are checked before the first write: what can't be used changes nothing.
+-- Arguments are checked before the first write: an invalid one changes nothing.
 
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -53,7 +53,7 @@ local function json(area, name, text)
   return value
 end
 
--- The list of those who were not given; nobody changes it.
+-- The empty list, never to be changed.
 local none = {}
 
 -- A JSON array of names, such as tags or jids; empty when there is no text.

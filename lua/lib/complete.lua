@@ -1,23 +1,26 @@
--- Completing jobs: one, or many at once, each with an outcome of its own. What they share is
--- read and written once.
+-- Completing one job, or many at once, each with an outcome of its own. What they share is read
+-- and written once.
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/deps.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/owner.lua"
+-- @include "lib/sets.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/tags.lua"
--- @include "lib/deps.lua"
--- @include "lib/work.lua"
--- @include "lib/owner.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
--- At most this many old jobs are cleared away by one call: more would stall the server.
+-- How many old jobs one call deletes at most: more would stall the server.
 local PRUNED = 100
 
--- Deletes a job that is complete; another one is only not kept any longer.
+-- Deletes a job if it is complete.
 local function delete_job(jid)
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'tags')
@@ -28,7 +31,7 @@ local function delete_job(jid)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- Deletes completed jobs, at most limit: those from before a time, or what is too many.
+-- Deletes completed jobs, at most limit: those from before a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
   local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -53,7 +56,7 @@ local function settle(item, state, queue)
   end
 end
 
--- What of a job is to change as it goes on, of a caller's options; nil when nothing is.
+-- What the caller's options change in a job as it goes on, nil for nothing.
 local function read_change(area, given) -- cold
   if not given.priority and not given.retries and not given.tags then
     return
@@ -65,20 +68,21 @@ local function read_change(area, given) -- cold
   }
 end
 
--- Writes what of a job changes as it goes on.
+-- Writes what changes in a job as it goes on.
 local function write_change(item, change) -- cold
   call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
   if change.tags then
-    remove_tags(item.jid, without_tags(change.old_tags, change.tags, 1), 1)
+    remove_tags(item.jid, difference(change.old_tags, change.tags, 1), 1)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
 
--- Puts a job into its next queue; the state that it has there.
+-- Puts a job into its next queue. Returns its state there.
 local function advance(item, cap) -- cold
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  publish('log', cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue}) .. READY)
+  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
+  publish('log', message .. READY)
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -102,8 +106,8 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads where a job goes next, and makes it wait for what it is to wait for; why it can't go
--- there, or nil.
+-- Reads where a job goes next, and links it to its dependencies. Returns why it can't go there, or
+-- nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
@@ -124,24 +128,25 @@ local function prepare_next(item) -- cold
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- it needs no memory: a server that is full takes the next write
+    must_write() -- needs no memory, so that a server out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
 end
 
--- Reads a job, and checks that this worker may complete it; why not, or nil.
+-- Reads a job, and checks that this worker may complete it. Returns why not, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time', 'history', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
+    'history', 'grace')
   local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
     return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
+  item.key, item.priority, item.retries = key, job[3], job[4] or DEFAULT_RETRIES
   item.ran = now - finite(job[6], now)
   item.history, item.grace = job[7], job[8]
   if item.next then
@@ -177,7 +182,7 @@ local function read_all(items, worker)
   return owned, queues
 end
 
--- Gives back the locks of a queue's jobs, and adds to its statistics.
+-- Releases the locks of a queue's jobs, and adds to its statistics.
 local function unlock(queue, jids, ran, worker)
   if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
     for i = 1, #jids do
@@ -214,8 +219,8 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Tells the log, and the jobs that waited for them, of jobs that are complete for good.
-local function tell(items)
+-- Publishes that jobs are complete for good, and releases the jobs that waited for them.
+local function announce(items)
   local dependents = {}
   for i = 1, #items do
     local item = items[i]
@@ -264,8 +269,9 @@ local function complete(worker, items)
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800), finite(config[2], 50000))
-    tell(finished)
+    keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
+      finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    announce(finished)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then

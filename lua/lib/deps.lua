@@ -1,11 +1,13 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
--- @include "lib/work.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
--- Those of the list, from first on, that a job has to wait for: they exist, or are put by this
--- call before it, and are not complete. Else why one of them can't be read.
+-- The jobs of the list, from first on, that a job has to wait for: they exist, or are put by this
+-- call before it, and are not complete. Or nil, and why one of them can't be read.
 local function needed(jid, list, first, before) -- cold
   local others = {}
   for i = first, #list do
@@ -20,8 +22,8 @@ local function needed(jid, list, first, before) -- cold
   return others
 end
 
--- Makes a job wait for others. When that can't be written, all is as it was, and the reply says
--- why: which command failed, and how.
+-- Makes a job wait for others. When that can't be written, everything is as before, and the result
+-- says which write failed, and how.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
@@ -47,8 +49,8 @@ local function undepend(jid, other)
   try('srem', job_key(jid) .. '-dependencies', other)
 end
 
--- Notes the delay of a job that waits for others, for when it is released. The delay of an
--- earlier put stays in the job; a caller who means none when none is given lets it count no more.
+-- Stores the delay of a job that waits for others, for when it is released. The delay of an
+-- earlier put stays in the job; for a caller whose missing delay means none, it no longer counts.
 local function keep_delay(key, delay, means_none) -- cold
   if delay > 0 then
     call('hset', key, 'scheduled', exact(now + delay))
@@ -58,8 +60,8 @@ local function keep_delay(key, delay, means_none) -- cold
   end
 end
 
--- Moves a job that waits for nothing any more to where it goes next: into work, or, when it
--- was put with a delay and is released by what it waited for, on to the rest of its delay. Why
+-- Moves a job without dependencies left to where it goes next: into work, or, when it was put with
+-- a delay and is released by its last dependency, to wait for the rest of the delay. Returns why
 -- that can't be done, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
@@ -87,7 +89,7 @@ local function free(jid, released) -- cold
   wake_for(queue, due and due - now or 0)
 end
 
--- A job is complete: those that waited for it alone go on. One that can't goes on waiting.
+-- Releases the jobs that waited only for this one. Those that can't be moved keep waiting.
 local function release_dependents(jid) -- cold
   local dependents, stuck = job_key(jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do

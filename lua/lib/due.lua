@@ -1,11 +1,16 @@
--- What has fallen due: nothing runs on a schedule by itself, whoever asks a queue moves it.
+-- Jobs that have fallen due: the server has no timer, so every command that asks a queue for jobs
+-- moves them.
 
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
--- @include "lib/tags.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/work.lua"
+
+-- How many due jobs of a queue are moved by a command that only looks at the queue.
+local MAX_MOVED = 10000
 
 -- Puts the child of a recurring job that was due at a time.
 local function spawn(queue, parent, child, job, at)
@@ -28,8 +33,8 @@ local function spawn(queue, parent, child, job, at)
   record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
--- The next number behind count that no job has as the child of a recurring job. The longer that
--- takes, the longer the steps.
+-- The next number after count that no child of the recurring job has. The steps grow with the
+-- number of attempts.
 local function next_child(parent, count)
   local taken = 0
   repeat
@@ -40,7 +45,7 @@ local function next_child(parent, count)
   return count
 end
 
--- Spawns the due children of one recurring job, at most limit; how many.
+-- Spawns the due children of one recurring job, at most limit. Returns how many.
 local function spawn_due(queue, parent, due, limit)
   local fields = try('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
@@ -75,7 +80,8 @@ local function spawn_due(queue, parent, due, limit)
 end
 
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'WITHSCORES', 'LIMIT', 0, limit)
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
     if limit <= 0 then

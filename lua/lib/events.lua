@@ -1,16 +1,16 @@
--- Events: every change is told on PREFIX log; what a tracked job does, on a channel of its own.
+-- Events: every change is published on PREFIX log, those of tracked jobs on more channels.
 
 -- @include "lib/base.lua"
 
--- Refuses a user who may not publish here, before anything is written. Servers before 7.0
--- can't tell: there, the change is made and nobody hears of it.
+-- Refuses a user who may not publish here, before anything is written. Servers before 7.0 can't
+-- be asked: there, the change is made without an event.
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
 
--- Returns the server's reply: how many clients heard it.
+-- Returns the server's reply: how many clients received it.
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -35,11 +35,11 @@ local function publish_each_tracked(channel, jids)
   end
 end
 
--- What ends a message that tells of a job that is ready in a queue. It is for listeners who wake
--- idle workers: it says that this script does so itself. JSON readers pass over it.
+-- Ends a message about a job that is ready. It shows those who wake workers for puts by other
+-- scripts that this script wakes one itself. JSON parsers ignore it.
 local READY = ' '
 
--- Tells a worker, and the log, that its lock on a job is gone.
+-- Notifies a worker, and the log, that its lock on a job is gone.
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)

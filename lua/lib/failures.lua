@@ -1,12 +1,13 @@
--- Failure groups: who failed for the same reason, newest first.
+-- Failure groups: the jobs that failed for the same reason, newest first.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/stats.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/stats.lua"
 
--- Files a job under a group. Returns the server's error when it can't be.
+-- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -45,9 +46,9 @@ end
 
 -- A failed job is moved or canceled. queue and failure are the fields of the job.
 local function forget_failure(jid, queue, failure)
-  local told = list_of(failure)
-  leave_group(jid, told)
-  uncount_failure(queue, told)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
 end
 
 -- The fields of a job that make it failed.
@@ -55,8 +56,7 @@ local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 
--- Writes that a job has no retries left; the queue is the one whose retries they were. The job
--- is in its failure group by then.
+-- Fails a job that has no retries left in a queue. The caller has added it to its failure group.
 local function mark_exhausted(jid, queue, group, failure)
   record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)

@@ -1,20 +1,20 @@
--- Ending a worker's hold on a job otherwise than by completing it.
+-- Failing, retrying and releasing a worker's job.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
--- @include "lib/history.lua"
--- @include "lib/stats.lua"
--- @include "lib/work.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
--- Reads a job that this worker is to have, and have in its queue if that is to be here; why it
--- has it not, or nil.
+-- Reads a job that this worker must hold, in its queue if item.here is set. Returns why it does not,
+-- or nil.
 local function read_owned(item, worker)
   local key = job_key(item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history', 'grace', 'time')
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -27,8 +27,8 @@ local function read_owned(item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 
--- Takes a job from its worker and changes fields of it. Where it goes has been written by then:
--- that is what may fail.
+-- Takes a job from its worker and changes some of its fields. The caller has written where it goes,
+-- which may fail.
 local function give_up(item, worker, fields)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
@@ -44,8 +44,8 @@ local function give_up(item, worker, fields)
   wake_for_slot(item.current)
 end
 
--- Makes a job wait in a queue, for its delay or at a score of work. Its state then, or why
--- that can't be.
+-- Adds a job to a queue, for its delay or with a score in work. Returns its state, or nil and why
+-- that failed.
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
@@ -58,14 +58,16 @@ local function enqueue(item, queue, score)
   return state
 end
 
--- Fails a job: {jid, data, group, message}; why not, or nil.
+-- Fails a job: {jid, data, group, message}. Returns why not, or nil.
 local function fail(worker, item)
   local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({jid = jid, event = 'failed', worker = worker, group = group, message = message}))
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = worker, group = group, message = message,
+  }))
   publish_tracked('failed', jid)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
@@ -74,10 +76,11 @@ local function fail(worker, item)
   tally_failure(item.current)
 end
 
--- Fails a job whose last retry is spent; why not, or nil.
+-- Fails a job whose last retry is spent. Returns why not, or nil.
 local function exhaust(worker, item, queue, group, failure) -- cold
   group = group or 'failed-retries-' .. queue
-  failure = failure or failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  failure = failure or
+    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -86,8 +89,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   mark_exhausted(item.jid, queue, group, failure)
 end
 
--- Gives a job back at the price of a retry: {jid, queue, data, delay, group, message}, the
--- last two being optional. Sets what remains; why not, or nil.
+-- Requeues a job, spending a retry: {jid, queue, data, delay, group, message}, the last two being
+-- optional. Sets the remaining retries. Returns why not, or nil.
 local function retry(worker, item)
   local problem = read_owned(item, worker)
   if problem then
@@ -118,8 +121,8 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 
--- Gives a job back for nothing: {jid, data, delay}. Without a delay it is the first of its
--- priority again. Why not, or nil.
+-- Requeues a job without spending a retry: {jid, data, delay}. Without a delay it is the first of
+-- its priority again. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned(item, worker)
   if not problem then

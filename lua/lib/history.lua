@@ -2,6 +2,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/json.lua"
+-- @include "lib/settings.lua"
 
 -- An entry's text; what is JSON, and so are the details, nil when there are none.
 local function entry(at, what, details)
@@ -14,10 +15,10 @@ end
 
 -- How many entries a job keeps. 0 or less: all of them.
 local function history_cap(text)
-  return finite(text, 100)
+  return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
--- Keeps the first entry of a list that has grown beyond the cap, and the newest ones.
+-- Reduces a list that has grown beyond the cap to its first and its newest entries.
 local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -41,12 +42,14 @@ local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
 
--- A stage of the old history tells of several entries at once.
+-- A stage of the old history holds several entries at once.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', cjson.encode({q = string_or_nil(stage.q)})))
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    try('rpush', key, entry(popped, '"popped"', cjson.encode({worker = string_or_nil(stage.worker)})))
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))

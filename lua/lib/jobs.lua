@@ -1,21 +1,39 @@
 -- A job as clients read it.
 
 -- @include "lib/base.lua"
--- @include "lib/json.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
 
--- The fields of a job, in this order:
--- 1 jid  2 klass  3 queue  4 priority  5 retries  6 remaining  7 data  8 tags  9 failure
--- 10 spawned_from_jid  11 time  12 history (old style)  13 state  14 worker  15 expires
--- The last three change when a job is popped: who pops it reads something else in their place.
-local function read_fields(run, key, ...)
-  return run('hmget', key, 'jid', 'klass', 'queue', 'priority', 'retries', 'remaining',
-    'data', 'tags', 'failure', 'spawned_from_jid', 'time', 'history', ...)
-end
+-- The fields of a job that are read together, and the place of each in what is read. Taking a
+-- job overwrites those from state on, so they are not read then. A new field goes before history.
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local JID = 1
+local KLASS = 2
+local QUEUE = 3
+local PRIORITY = 4
+local RETRIES = 5
+local REMAINING = 6
+local DATA = 7
+local TAGS = 8
+local FAILURE = 9
+local SPAWNED_FROM_JID = 10
+local TIME = 11
+local HISTORY = 12
+local STATE = 13
+local WORKER = 14
+local EXPIRES = 15
 
 local function read_job(run, jid)
-  return read_fields(run, job_key(jid), 'state', 'worker', 'expires')
+  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
+end
+
+-- The same for a job that is about to be taken.
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, STATE - 1))
 end
 
 -- Both sets are empty for most jobs: one question finds that out.
@@ -31,25 +49,25 @@ end
 
 -- JSON of a job, with more fields at its end, if there are any. Tags and failure are stored as JSON.
 local function job_json(job, tracked, more)
-  local jid = job[1]
-  adopt_history(jid, job[12])
+  local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
+  adopt_history(jid, job[HISTORY])
   local text = cjson.encode({
     jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
+    klass = job[KLASS],
+    state = job[STATE],
+    queue = job[QUEUE],
+    worker = job[WORKER] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
+    priority = finite(job[PRIORITY], 0),
+    expires = finite(job[EXPIRES], 0),
+    retries = finite(job[RETRIES], 0),
+    remaining = math.floor(finite(job[REMAINING], 0)),
+    data = job[DATA],
+    spawned_from_jid = job[SPAWNED_FROM_JID],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (job[8] and job[8] ~= '[]' and readable(job[8]) or '[]') ..
-    ',"failure":' .. (job[9] and job[9] ~= '{}' and readable(job[9]) or '{}') ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
 end
@@ -57,7 +75,7 @@ end
 -- The JSON of one job, or nil if there is none. With try, a key of another type counts as none.
 local function find_job(run, jid)
   local job = read_job(run, jid)
-  if job[1] then
+  if job[JID] then
     return job_json(job, is_tracked(jid))
   end
 end

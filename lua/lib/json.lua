@@ -1,6 +1,6 @@
 -- JSON as text, so that what is stored as JSON need not be decoded and encoded again.
 
--- Lua can't tell an empty list from an empty object; readers can.
+-- Lua has one empty table for both: cjson would write an empty list as {}.
 local function array(list)
   if #list == 0 then
     return '[]'

@@ -1,14 +1,16 @@
--- Locks: a running job is its worker's until the lock's time; then the worker is warned once,
--- has the grace period to answer, and at its end the job is handed to whoever asks.
+-- Locks: a running job is its worker's until the lock expires. Then the worker is notified once and
+-- gets the grace period, at the end of which the job goes to the next worker that asks.
 
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
--- @include "lib/failures.lua"
 
--- Warns the worker and gives it the grace period.
+-- Notifies the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
   record(job_key(jid), entry(now, '"timed-out"'), cap)
@@ -18,8 +20,8 @@ local function warn(queue, jid, worker, grace, cap)
   tally(day_of(now), queue, 'retries', 1)
 end
 
--- Fails a job that was lost once more than it may be. own_queue is the queue the job names:
--- a retry into another queue leaves it unchanged.
+-- Fails a lost job that has no retries left. own_queue is the queue in the job's hash: a retry into
+-- another queue leaves it unchanged.
 local function fail_lost(queue, jid, worker, own_queue)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
@@ -31,12 +33,13 @@ local function fail_lost(queue, jid, worker, own_queue)
   }))
 end
 
--- Deals with expired locks, at most limit; the jids to be handed out.
+-- Handles expired locks, at most limit. Returns the jids to hand out.
 local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue', 'state')
+    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state')
     local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
     if not job[1] and not job[6] then
       call('zrem', locks, jid)

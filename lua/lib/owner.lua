@@ -1,11 +1,11 @@
--- Whoever ends or renews a job must hold its lock.
+-- A worker that finishes or renews a job must hold its lock.
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/settings.lua"
 
--- Why a job is not held by this worker; nil when it is. A worker that knows since when it
--- holds the job says so: it may have lost it, and taken it again.
+-- Why a job is not held by this worker, or nil. A worker that knows since when it holds the job
+-- passes that: it may have lost the job and taken it again.
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -14,7 +14,8 @@ local function not_owned(jid, owner, state, worker, time, since)
   elseif owner ~= worker then
     return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
   elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' .. tostring(time)
+    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
   end
 end
 

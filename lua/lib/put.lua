@@ -1,25 +1,28 @@
 -- Putting jobs into queues: one, or many at once. What they share is written once.
 --
--- All that can fail is read before the first write. Where new jobs go into one set, and wait for
--- nothing, adding them to it is the first write, and needs no look before.
+-- All that can fail is read before the first write. When new jobs without dependencies go into one
+-- set, adding them to it is the first write, so nothing has to be read.
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
--- @include "lib/events.lua"
--- @include "lib/history.lua"
--- @include "lib/tags.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
--- @include "lib/work.lua"
+-- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/sets.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
--- Reads a job that exists and will be written again. What the item does not say stays as it was.
+-- Reads a job that exists and will be overwritten. Fields that the item lacks stay as they were.
 local function read_old(item) -- cold
   local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries', 'worker',
-    'history', 'grace')
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -32,7 +35,7 @@ local function read_old(item) -- cold
     return
   end
   local before = call('smembers', key .. '-dependencies')
-  item.old.ended = without_tags(before, depends, 1)
+  item.old.ended = difference(before, depends, 1)
   item.waits = #item.old.ended < #before
 end
 
@@ -44,8 +47,7 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- Reads what a job has been until now, and what it is to wait for, after the jobs that are put
--- before it.
+-- Reads the job's old state, and its dependencies, given the jobs that are put before it.
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
@@ -57,7 +59,7 @@ local function read_before(item, before)
   item.others, item.waits = others, item.waits or #others > 0
 end
 
--- Takes a job that exists out of everything that its old state put it into.
+-- Removes a job that exists from everything that its old state put it into.
 local function leave(item, worker) -- cold
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -82,14 +84,14 @@ local function leave(item, worker) -- cold
   if old.grace then
     call('hdel', item.key, 'grace')
   end
-  remove_tags(jid, without_tags(old.tags, item.tags, 1), 1)
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
 
--- Before jobs are written that exist, wait for others, or go into several sets: reads all that is
--- needed, takes the jobs out of what they have been in, and ties them to those they wait for.
+-- Prepares the write of jobs that exist, have dependencies, or go into several sets: reads all that
+-- is needed, removes the jobs from where they were, and links them to their dependencies.
 local function prepare(worker, in_order) -- cold
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
@@ -110,8 +112,8 @@ local function prepare(worker, in_order) -- cold
   end
 end
 
--- How far apart in time the jobs of one call are taken to be, so that they are popped in their order: a
--- microsecond, or what a score that is as high as theirs can tell.
+-- How far apart in time the scores of one call's jobs are, so that they are popped in order: a
+-- microsecond, or the smallest difference that a score of their size can express.
 local function apart(priority) -- cold
   if priority == 0 then
     return 0.000001
@@ -120,8 +122,8 @@ local function apart(priority) -- cold
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
 
--- Adds a job to where it goes; to work, scores and jids, if it can be popped at once. Its state
--- then.
+-- Adds a job to where it goes; if it can be popped at once, its score and jid to the list work.
+-- Returns its state.
 local function place(queue, item, work)
   if item.waits then
     call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
@@ -138,9 +140,9 @@ local function place(queue, item, work)
   return 'waiting'
 end
 
--- Writes one job, and text into its history.
+-- Writes one job, and text to its history.
 local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+  local key, tags, retries = item.key, item.tags or none, item.retries or DEFAULT_RETRIES
   local stored_tags = '[]'
   record(key, text)
   if #tags > 0 then
@@ -165,13 +167,12 @@ local function write_job(queue, item, text)
   end
 end
 
--- Writes the jobs of a queue, and tells of them. One of the idle workers, if there are any, is
--- woken.
+-- Writes the jobs of a queue, and publishes that. If workers are idle, one of them is woken.
 local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local told = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. READY
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -183,7 +184,7 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. told)
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -206,7 +207,7 @@ local function put(worker, groups, in_order)
       plain = false
     end
   end
-  -- One question tells of the jobs and of the idle workers: for most puts there is neither.
+  -- One command asks for the jobs and for idle workers: most puts find neither.
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
   if existing > 0 then
@@ -222,8 +223,8 @@ local function put(worker, groups, in_order)
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A
--- caller that has checked the data says so by the option "checked": for the server, reading
--- it is the most expensive part of putting a large job.
+-- caller that has checked the data passes the option "checked": parsing it is the most expensive
+-- part of putting a large job.
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -234,7 +235,7 @@ local function read_put(queue, at, first, last)
     json('Put', 'data', data)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
-  -- All that it may come to hold is named at once: a table that grows is expensive.
+  -- All that it may come to hold is named at once: growing a table is expensive.
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
@@ -250,10 +251,10 @@ local function read_put(queue, at, first, last)
   }
 end
 
--- put and requeue, whose arguments are the same.
-local function put_from_arguments()
-  local queue = named('Queue', 'queue', ARGV[3])
-  local items = {read_put(queue, 4, 8, #ARGV)}
-  put(ARGV[2], {items}, items)
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at].
+local function put_from_arguments(at)
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  put(ARGV[at], {items}, items)
   return items[1].jid
 end

@@ -1,6 +1,18 @@
--- How long locks last.
+-- The settings of a namespace, and their defaults.
 
 -- @include "lib/base.lua"
+
+local DEFAULT_HEARTBEAT = 60
+local DEFAULT_GRACE_PERIOD = 10
+local DEFAULT_STATS_HISTORY = 30
+local DEFAULT_HISTOGRAM_HISTORY = 7
+local DEFAULT_JOBS_HISTORY_COUNT = 50000
+local DEFAULT_JOBS_HISTORY = 604800
+local DEFAULT_MAX_JOB_HISTORY = 100
+local DEFAULT_MAX_WORKER_AGE = 86400
+
+-- The retries of a job that is put without a number of them.
+local DEFAULT_RETRIES = '5'
 
 -- A lock's time in seconds: the queue's own heartbeat, or that of all. One that would end the
 -- lock at once counts as not set.
@@ -9,5 +21,5 @@ local function lock_time(own, general)
   if seconds <= 0 then
     seconds = finite(general, 0)
   end
-  return seconds > 0 and seconds or 60
+  return seconds > 0 and seconds or DEFAULT_HEARTBEAT
 end

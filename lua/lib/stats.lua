@@ -1,8 +1,10 @@
 -- Statistics by queue and day: how long jobs waited and ran (mean, variance, histogram),
 -- and how many were retried and failed. Variance is kept by Welford's method in vk.
 
--- @include "lib/clock.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/settings.lua"
 
 -- Midnight of the day of a time.
 local function day_of(at)
@@ -17,18 +19,18 @@ local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
 
--- Lets a day's statistics expire stats-history days after their day. Relative to the
--- caller's clock, which need not be the server's.
+-- Expires a day's statistics stats-history days after their day. Relative to the caller's clock,
+-- which need not be the server's.
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + days_kept('stats-history', DEFAULT_STATS_HISTORY)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
--- Takes the histograms out of this queue's days that are older than histogram-history,
--- as far as their summaries still live.
+-- Removes the histograms of this queue's days that are older than histogram-history and still have
+-- their summaries.
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = days_kept('histogram-history', DEFAULT_HISTOGRAM_HISTORY)
+  local to = math.min(days_kept('stats-history', DEFAULT_STATS_HISTORY), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = stats_key(kind, day - 86400 * age, queue)
     local buckets = {}
@@ -43,7 +45,7 @@ local function prune_histograms(kind, day, queue)
   end
 end
 
--- A day has its first observation.
+-- Runs at a day's first observation.
 local function begin_day(kind, day, queue) -- cold
   expire_stats(stats_key(kind, day, queue), day)
   prune_histograms(kind, day, queue)

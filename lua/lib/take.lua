@@ -1,26 +1,25 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
--- @include "lib/clock.lua"
--- @include "lib/bulk.lua"
+-- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/json.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
--- @include "lib/stats.lua"
 -- @include "lib/jobs.lua"
--- @include "lib/work.lua"
--- @include "lib/settings.lua"
--- @include "lib/due.lua"
 -- @include "lib/locks.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/work.lua"
 
--- The settings that taking jobs of a queue needs.
+-- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'grace-period', 'max-job-history')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], 10),
+    grace = finite(values[4], DEFAULT_GRACE_PERIOD),
     cap = history_cap(values[5]),
   }
 end
@@ -34,18 +33,20 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
--- Deals with what is due in a queue, as far as it is wanted; the lost jobs to be handed out.
+-- Handles what is due in a queue, as much as is wanted. Returns the lost jobs to hand out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
-  call('zrem', queue_key(queue, 'work'), '') -- needs no memory, and fails when jobs can't be added later
+  -- Needs no memory, and fails if jobs can't be added later.
+  call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 
--- Opens a queue that is to give so many jobs: brings what is due into its work, and returns
--- the lost jobs to be handed out first. All that can fail is read before anything is written.
+-- Prepares a queue to give so many jobs: moves what is due into its work, and returns the lost
+-- jobs, to be handed out first. All that can fail is read before anything is written.
 local function open_queue(queue, settings, wanted)
-  local lost, recur, scheduled = is_due(queue, 'locks'), is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
+  local scheduled = is_due(queue, 'scheduled')
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
@@ -66,8 +67,8 @@ local function take_work(run, queue, limit)
   return jids
 end
 
--- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to
--- out. Jobs that are gone, or are none, are dropped.
+-- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to out.
+-- Drops jids without a job.
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
@@ -76,16 +77,16 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_fields(try, key)
-    if not job[1] and not job.err and call('exists', key) == 1 then
-      job[1] = jid
+    local job = read_untaken(try, key)
+    if not job[JID] and not job.err and call('exists', key) == 1 then
+      job[JID] = jid
     end
-    if job[1] then
+    if job[JID] then
       n = n + 1
-      adopt_history(jid, job[12])
+      adopt_history(jid, job[HISTORY])
       record(key, popped, cap)
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[TIME], now)
       locks[2 * n - 1], locks[2 * n] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
@@ -106,7 +107,7 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   end
 end
 
--- Locks all of the jids.
+-- The same for any number of jids.
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)

@@ -1,13 +1,14 @@
 -- Failed jobs go back into queues, with fresh retries.
 
--- @include "lib/clock.lua"
--- @include "lib/json.lua"
+-- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
--- @include "lib/stats.lua"
--- @include "lib/history.lua"
--- @include "lib/work.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- Reads a job that goes into a queue, or into its own when that is nil; nil when it is gone.
 local function read_failed(jid, queue)
@@ -54,7 +55,7 @@ local function unfail(jobs)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or 5)
+      'queue', job.to, 'remaining', job.retries or DEFAULT_RETRIES)
   end
   for i = 1, #queues do
     know_unlisted(queues[i])

@@ -1,15 +1,16 @@
--- Waking idle workers: one for each job that can be popped, whoever put it.
+-- Waking idle workers: one for each job that becomes ready, whichever client put it.
 --
 -- A worker that found less than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. It listens to x:wake:<worker>. Whatever makes a job
--- ready wakes one of them; one that is busy again, or gone, has left x:idle or hears nothing,
--- and the next one is taken.
+-- each of its queues, longest idle first. It listens to x:wake:<worker>. A command that
+-- makes a job ready wakes one of them. A worker that is busy again has left x:idle, one that is
+-- gone does not listen: then the next one is tried.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 
--- How many that hear nothing are passed over, from either end: those who are idle for longest,
--- then the latest. Killed workers stay among the former.
+-- How many workers that do not listen are skipped: first from those that are idle for longest,
+-- where killed workers stay, then from the latest.
 local PASSED = 100
 
 local function wake(queue) -- cold
@@ -19,28 +20,29 @@ local function wake(queue) -- cold
     if not worker then
       return
     end
-    if try('srem', prefix .. 'x:idle', worker) == 1 and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
       return
     end
   end
 end
 
--- The same for a job that has a delay: one that falls due within an hour is worth waking a
--- worker that will wait for it.
+-- The same for a job with a delay: if it falls due within an hour, a worker is woken to wait for
+-- it.
 local function wake_for(queue, delay) -- cold
   if delay < 3600 then
     wake(queue)
   end
 end
 
--- A job of a queue runs no more: a queue that has a max-concurrency may run another one.
+-- A job of a queue has stopped running: a queue with a max-concurrency may run another one.
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 
--- A setting has changed: a queue that may run more jobs than before has them taken.
+-- A setting has changed: a queue whose limit it is may run more jobs than before.
 local function wake_for_limit(option)
   local queue = string.match(option, '^(.+)-max%-concurrency$')
   if queue then
@@ -65,7 +67,7 @@ local function is_claimed(queue, due, worker)
 end
 
 -- Whether a queue has jobs for an idle worker, other than this one: some that could be taken at
--- once, or that fall due so soon, and nobody waits for them.
+-- once, or that fall due so soon without a worker waiting for them.
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true

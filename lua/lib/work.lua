@@ -1,5 +1,6 @@
 -- A queue's waiting jobs, highest score first: priority, then age.
 
+-- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 
@@ -7,7 +8,7 @@ local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
 end
 
--- Takes a job out of wherever its queue holds it.
+-- Removes a job from all parts of its queue.
 local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'work'), jid)
   try('zrem', queue_key(queue, 'locks'), jid)
@@ -20,7 +21,7 @@ local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 
--- Keeps the order in which queues were first seen, and tells of new ones.
+-- Keeps the order in which queues were first seen, and publishes new ones.
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -30,7 +31,8 @@ end
 
 -- The same for a queue that gets jobs by a command which does not list it for other clients.
 local function know_unlisted(queue) -- cold
-  if not try('zscore', prefix .. 'queues', queue) and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish('x:queues', queue)
   end
 end

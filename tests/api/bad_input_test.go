@@ -63,6 +63,9 @@ func usages(e *env, job *qless.Job, recurring *qless.RecurringJob) map[string]us
 		"Untag":          func(ctx context.Context, s string) error { return recurring.Untag(ctx, s) },
 		"Recurring.Move": func(ctx context.Context, s string) error { return recurring.Move(ctx, s) },
 		"SetKlass":       func(ctx context.Context, s string) error { return recurring.SetKlass(ctx, s) },
+		"Client.Unfail":  func(ctx context.Context, s string) error { _, err := e.Unfail(ctx, s, 1); return err },
+		"Job.Next":       func(ctx context.Context, s string) error { return job.Next(ctx, s) },
+		"Job.Next tag":   func(ctx context.Context, s string) error { return job.Next(ctx, "q", qless.Tags(s)) },
 		"Unfail group":   func(ctx context.Context, s string) error { _, err := q.Unfail(ctx, s, 1); return err },
 		"Queue.Put":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Put(ctx, "K", nil); return err },
 		"Queue.Pop":      func(ctx context.Context, s string) error { _, err := e.Queue(s).Pop(ctx, 1); return err },
@@ -153,8 +156,10 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		_, one := q.Pop(ctx, n)
 		_, two := q.Peek(ctx, n)
 		_, three := q.Unfail(ctx, "g", n)
+		_, four := e.Unfail(ctx, "g", n)
 		requireCode(t, qless.ErrInvalid, two)
 		requireCode(t, qless.ErrInvalid, three)
+		requireCode(t, qless.ErrInvalid, four)
 		return one
 	}
 	e.unchanged(func() {
@@ -167,6 +172,9 @@ func TestBadNumbersAreRefused(t *testing.T) {
 			"move delay":       job.Move(ctx, "q", qless.Delay(-time.Second)),
 			"complete delay":   job.Next(ctx, "q", qless.Delay(-1)),
 			"retry delay":      errOf(job.Retry(ctx, qless.Delay(-1))),
+			"release delay":    job.Release(ctx, -1),
+			"next retries":     job.Next(ctx, "q", qless.Retries(-1)),
+			"next priority":    job.Next(ctx, "q", qless.Priority(math.MaxInt)),
 			"set priority":     job.SetPriority(ctx, math.MaxInt),
 			"interval 0":       recur(0),
 			"interval -1":      recur(-1),
@@ -201,7 +209,7 @@ func TestDataThatIsNoJSONIsRefused(t *testing.T) {
 	e.unchanged(func() {
 		for _, data := range []any{
 			make(chan int), func() {}, math.NaN(), math.Inf(1), complex(1, 1), circle, map[bool]int{true: 1},
-			raw(""), raw("{"), raw("nan"), raw("{} {}"), raw("[1,]"), raw("'x'"), raw("0x10"), raw("\"\xff\""), raw("1."),
+			[]byte(""), []byte("{"), []byte("\xff"), raw(""), raw("{"), raw("nan"), raw("{} {}"), raw("[1,]"), raw("'x'"), raw("0x10"), raw("\"\xff\""), raw("1."),
 		} {
 			_, err := e.Queue("q").Put(t.Context(), "K", data)
 			requireCode(t, qless.ErrInvalid, err)
@@ -283,7 +291,8 @@ func TestUnknownJIDs(t *testing.T) {
 			job.Timeout(t.Context()), job.Move(t.Context(), "q"), job.Tag(t.Context(), "a"), job.Untag(t.Context(), "a"),
 			job.Depend(t.Context(), "parent"), job.Undepend(t.Context(), "parent"), job.UndependAll(t.Context()),
 			job.SetPriority(t.Context(), 1), job.Track(t.Context()), job.Untrack(t.Context()),
-			job.Log(t.Context(), "m", nil), job.Refresh(t.Context()),
+			job.Log(t.Context(), "m", nil), job.Refresh(t.Context()), job.Unfail(t.Context()),
+			job.Next(t.Context(), "q"), job.Release(t.Context(), 0),
 		} {
 			require.Equal(t, "running", requireCode(t, qless.ErrNotFound, err).JID, fmt.Sprint(i))
 		}

@@ -172,6 +172,12 @@ func TestGarbageInTheFieldsOfAJob(t *testing.T) {
 			for _, end := range []func(*qless.Job) error{
 				func(j *qless.Job) error { return errOf(j.Retry(ctx)) },
 				func(j *qless.Job) error { return j.Timeout(ctx) },
+				func(j *qless.Job) error { return j.Release(ctx, time.Hour) },
+				func(j *qless.Job) error {
+					ran(t, j.Fail(ctx, "g", "m"), what)
+					return j.Unfail(ctx)
+				},
+				func(j *qless.Job) error { return j.Next(ctx, "q", qless.Tags("c"), qless.Priority(2)) },
 				func(j *qless.Job) error { return j.Fail(ctx, "g", "m") },
 				func(j *qless.Job) error { return j.Next(ctx, "q") },
 				func(j *qless.Job) error { return j.Complete(ctx) },

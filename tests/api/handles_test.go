@@ -13,12 +13,14 @@ import (
 func TestRetryByAHandleOfAnotherQueueIsRefused(t *testing.T) {
 	e := newEnv(t)
 	e.put("q1", qless.JID("j"))
-	old := e.pop("q1")
+	e.pop("q1")
+	old := e.job("j")
 	require.NoError(t, e.job("j").Move(t.Context(), "q2"))
 	e.pop("q2")
 	e.unchanged(func() {
 		require.Equal(t, "retry", requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context()))).Op)
 		requireCode(t, qless.ErrWrongQueue, errOf(old.Retry(t.Context(), qless.Delay(time.Second), qless.Because("g", "m"))))
+		requireCode(t, qless.ErrWrongQueue, old.Release(t.Context(), 0))
 		requireCode(t, qless.ErrWrongQueue, old.Complete(t.Context()))
 	})
 	require.Equal(t, "q2", e.job("j").Queue)

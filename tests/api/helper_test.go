@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
@@ -19,8 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // noon is when the clocks of the tests begin.
@@ -183,3 +181,11 @@ func zmember(score float64, member string) redis.Z { return redis.Z{Score: score
 
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
+
+// jsonOf returns a value as JSON.
+func jsonOf(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(text)
+}

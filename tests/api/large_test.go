@@ -10,10 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // many is more than a server's Lua can take for the arguments of one call.
 const many = 10_000
+
+// newLargeEnv returns an env that gives the server time for long scripts.
+func newLargeEnv(t *testing.T) *env {
+	t.Helper()
+	e := newEnvOn(t, testkit.Start(t, "--lua-time-limit", "60000"))
+	e.rdb = e.rdb.WithTimeout(patience)
+	e.Client = e.client(e.rdb)
+	return e
+}
 
 // putMany puts many jobs into a queue, by a recurring job that was behind, and returns
 // their jids.
@@ -61,7 +71,7 @@ func sorted(list []string) []string {
 }
 
 func TestAMegabyteOfData(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	data := `{"text": "` + strings.Repeat("é\\n", 1<<18) + `"}`
 	require.Greater(t, len(data), 1<<20)
 	jid, err := e.Queue("q").Put(t.Context(), "K", raw(data))
@@ -75,7 +85,7 @@ func TestAMegabyteOfData(t *testing.T) {
 }
 
 func TestManyTags(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	tags := make([]string, many)
 	for i := range tags {
 		tags[i] = fmt.Sprint("tag", i)
@@ -93,7 +103,7 @@ func TestManyTags(t *testing.T) {
 }
 
 func TestManyDependencies(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	all := e.putMany("deps")
 	e.put("q", qless.JID("j"), qless.DependsOn(all...))
 	require.Equal(t, sorted(all), sorted(e.job("j").Dependencies))
@@ -107,7 +117,7 @@ func TestManyDependencies(t *testing.T) {
 }
 
 func TestManyDependents(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	e.put("q", qless.JID("j"))
 	all := e.putMany("children")
 	e.runMany("children")
@@ -120,7 +130,7 @@ func TestManyDependents(t *testing.T) {
 }
 
 func TestManyJobsAtOnce(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	e.set(qless.ConfigGracePeriod, 0)
 	all := e.putMany("q")
 	require.Equal(t, all, jids(e.pops("q", many)))
@@ -162,7 +172,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 }
 
 func TestManyQueuesAndWorkers(t *testing.T) {
-	e := newEnv(t)
+	e := newLargeEnv(t)
 	const few = 1500
 	for i := range few {
 		name := fmt.Sprintf("%04d", i)

@@ -97,21 +97,24 @@ func TestBadArgumentsOfScriptsChangeNothing(t *testing.T) {
 }
 
 func TestTheCallsSucceedAsTheyAre(t *testing.T) {
+	e := newEnv(t)
 	for _, call := range calls {
 		words, _ := split(call)
-		e := stage(t)
+		e.stage()
 		command, args := arguments(strings.Join(words, "|"))
 		_, err := e.Run(t.Context(), command, "", args...)
 		require.NoError(t, err, call)
-		require.NoError(t, stage(t).dropIn(strings.Join(words, "|")), call)
+		e.stage()
+		require.NoError(t, e.dropIn(strings.Join(words, "|")), call)
 	}
 }
 
 // Whatever is missing at the end of a call: it is refused, or it was optional.
 func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
+	e := newEnv(t)
 	for _, call := range calls {
 		words, _ := split(call)
-		e := stage(t)
+		e.stage()
 		for length := 1; length < len(words); length++ {
 			line := strings.Join(words[:length], "|")
 			before := e.dump()
@@ -121,7 +124,7 @@ func TestMissingArgumentsAreRefusedOrHaveDefaults(t *testing.T) {
 				require.NotErrorIs(t, err, qless.ErrServer, line)
 				require.Equal(t, before, e.dump(), line)
 			} else {
-				e = stage(t)
+				e.stage()
 			}
 		}
 		e.drain("q")
@@ -155,7 +158,7 @@ func TestABadNowChangesNothing(t *testing.T) {
 				args = append(args, word)
 			}
 			e.unchanged(func() {
-				err := e.rdb.Eval(t.Context(), qless.DropIn(), nil, args...).Err()
+				_, err := scripts.RunDropIn(t.Context(), e.rdb, args...)
 				require.ErrorContains(t, err, `Arg "now" missing or not a number`, call)
 			})
 		}

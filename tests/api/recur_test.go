@@ -144,10 +144,11 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.NoError(t, job.SetInterval(t.Context(), time.Minute))
 	require.NoError(t, job.Move(t.Context(), "other"))
 	require.NoError(t, job.Tag(t.Context(), "b", "a", "b"))
-	require.Equal(t, []string{"b", "a"}, job.Tags)
+	require.Equal(t, []string{"b", "a"}, e.recurring("r").Tags)
 	require.NoError(t, job.Tag(t.Context(), "c"))
 	require.NoError(t, job.Untag(t.Context(), "b", "unknown"))
 
+	require.NoError(t, job.Refresh(t.Context()))
 	require.Equal(t, "K2", job.Klass)
 	require.Equal(t, `[ 12345678901234567890 ]`, string(job.Data))
 	require.Equal(t, -7, job.Priority)
@@ -156,9 +157,8 @@ func TestEachFieldOfARecurringJobCanBeChanged(t *testing.T) {
 	require.Equal(t, time.Minute, job.Interval)
 	require.Equal(t, "other", job.Queue)
 	require.Equal(t, []string{"a", "c"}, job.Tags)
-	read := e.recurring("r")
-	job.Count = 1
-	require.Equal(t, job, read)
+	require.Equal(t, 1, job.Count)
+	require.Equal(t, e.recurring("r"), job)
 
 	require.Equal(t, "K", e.job("r-1").Klass, "what it has put stays as it is")
 	e.clock.Advance(time.Minute)

@@ -56,6 +56,7 @@ func TestCommandsThatAreNotSentTwice(t *testing.T) {
 				return running.Log(ctx, "m", nil)
 			},
 			"cancel":  func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Cancel(ctx) },
+			"release": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Release(ctx, 0) },
 			"timeout": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Timeout(ctx) },
 			"requeue": func(ctx context.Context, _ *qless.Client, running *qless.Job) error { return running.Move(ctx, "q") },
 			"unfail": func(ctx context.Context, client *qless.Client, _ *qless.Job) error {

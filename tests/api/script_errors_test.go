@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -47,6 +45,11 @@ var refusals = []refusal{
 	{"complete|running|w1|q|{", `Complete(): Arg "data" missing or not JSON`, nil},
 	{"complete|running|w1|q|{}|next", `Complete(): Odd number of additional args`, nil},
 	{"complete|running|w1|q|{}|delay|1", `Complete(): "delay" and "depends" need a "next"`, nil},
+	{"complete|running|w1|q|{}|tags|[]", `Complete(): "priority", "retries" and "tags" need a "next"`, nil},
+	{"complete|running|w1|q|{}|next|q|priority|high", `Complete(): Arg "priority" missing or not a number: high`, nil},
+	{"complete|running|w1|q|{}|next|q|retries|inf", `Complete(): Arg "retries" missing or not a number: inf`, nil},
+	{"complete|running|w1|q|{}|next|q|tags|{", `Complete(): Arg "tags" missing or not JSON`, nil},
+	{"complete|running|w1|q|{}|next|q|tags|[1, {}]", `Complete(): Arg "tags" is not a JSON array of strings`, nil},
 	{"complete|running|w1|q|{}|next|q|delay|nan", `Complete(): Arg "delay" missing or not a number: nan`, nil},
 	{"complete|running|w1|q|{}|next|q|depends|x", `Complete(): Arg "depends" missing or not JSON`, nil},
 	{`complete|running|w1|q|{}|next|q|depends|["x-dependents"]`, `Complete(): Arg "depends" names no job: x-dependents`, nil},
@@ -136,6 +139,20 @@ var refusals = []refusal{
 	{"put.many|w1|q|j|K|{}|0|0|q||K|{}|0|0", `Put(): Arg "jid" missing`, nil},
 	{"put.many|w1" + thousandAndOne("|q|%d|K|{}|0|0"), `Put(): More than 1000 jobs`, nil},
 	{"queue.forget", `Queue.forget(): Arg "queue" missing`, nil},
+	{"release", `Job(): Arg "jid" missing`, nil},
+	{"release|running", `Release(): Arg "queue" missing`, nil},
+	{"release|running|q||0|{}", `Release(): Job running has been handed out to another worker: w1`, qless.ErrLockLost},
+	{"release|running|q", `Release(): Arg "worker" missing`, nil},
+	{"release|running|q|w1", `Release(): Arg "delay" missing or not a number: nil`, nil},
+	{"release|running|q|w1|soon|{}", `Release(): Arg "delay" missing or not a number: soon`, nil},
+	{"release|running|q|w1|0", `Release(): Arg "data" missing or not JSON: nil`, nil},
+	{"release|running|q|w1|0|{", `Release(): Arg "data" missing or not JSON: {`, nil},
+	{"release|running|other|w1|0|{}", `Release(): Job running is running in another queue: q`, qless.ErrWrongQueue},
+	{"release|running|q|w1|0|{}|1", `Release(): Job running has been handed out to another worker: w1, at `, qless.ErrLockLost},
+	{"release|unknown|q|w1|0|{}", `Release(): Job unknown does not exist`, qless.ErrNotFound},
+	{"release|waiting|q|w1|0|{}", `Release(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
+	{"release|theirs|q|w1|0|{}", `Release(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
+	{"release|nowhere|q|w1|0|{}", `Release(): Job nowhere is in no queue`, nil},
 	{"requeue|w1|q", `Put(): Arg "jid" missing`, nil},
 	{"requeue|w1|q|unknown|K|{}|0", `Requeue(): Job unknown does not exist`, qless.ErrNotFound},
 
@@ -173,6 +190,7 @@ var refusals = []refusal{
 	{"retry|running|q|w1|soon", `Retry(): Arg "delay" missing or not a number: soon`, nil},
 	{"retry|running|other|w1|0|||here|", `Retry(): Job running is running in another queue: q`, qless.ErrWrongQueue},
 	{"retry|running|q|w1|0|||here|1", `Retry(): Job running has been handed out to another worker: w1, at `, qless.ErrLockLost},
+	{"retry|running|q|w1|0|||here||{", `Retry(): Arg "data" missing or not JSON: {`, nil},
 	{"retry|unknown|q|w1", `Retry(): Job unknown does not exist`, qless.ErrNotFound},
 	{"retry|waiting|q|w1", `Retry(): Job waiting is not currently running: waiting`, qless.ErrNotRunning},
 	{"retry|theirs|q|w1", `Retry(): Job theirs has been handed out to another worker: w2`, qless.ErrLockLost},
@@ -198,6 +216,14 @@ var refusals = []refusal{
 	{"unfail|q", `Unfail(): Arg "group" missing`, nil},
 	{"unfail|q|g|-1", `Unfail(): Arg "count" is negative: -1`, nil},
 	{"unfail|q|g|x", `Unfail(): Arg "count" missing or not a number: x`, nil},
+	{"unfail.group", `Unfail.group(): Arg "group" missing`, nil},
+	{"unfail.group||1", `Unfail.group(): Arg "group" missing`, nil},
+	{"unfail.group|g", `Unfail.group(): Arg "count" missing or not a number: nil`, nil},
+	{"unfail.group|g|-1", `Unfail.group(): Arg "count" is negative: -1`, nil},
+	{"unfail.job", `Job(): Arg "jid" missing`, nil},
+	{"unfail.job|unknown", `Unfail.job(): Job unknown does not exist`, qless.ErrNotFound},
+	{"unfail.job|waiting", `Unfail.job(): Job waiting has not failed: waiting`, qless.ErrNotFailed},
+	{"unfail.job|lost in failure", `Unfail.job(): Job lost in failure is in no queue`, nil},
 	{"unpause", `Unpause(): Arg "queue" missing`, nil},
 	{"worker.deregister", `Worker.deregister(): Arg "worker" missing`, nil},
 
@@ -212,6 +238,9 @@ var refusals = []refusal{
 	{"finish|w1|complete|running|q||4|next|q|delay|x", `Finish(): Arg "delay" missing or not a number: x`, nil},
 	{"finish|w1|complete|running|q||4|next|q|depends|x", `Finish(): Arg "depends" missing or not JSON`, nil},
 	{`finish|w1|complete|running|q||4|next|q|depends|["x-history"]`, `Finish(): Arg "depends" names no job: x-history`, nil},
+	{"finish|w1|complete|running|q||4|next|q|priority|x", `Finish(): Arg "priority" missing or not a number: x`, nil},
+	{"finish|w1|complete|running|q||4|next|q|retries|x", `Finish(): Arg "retries" missing or not a number: x`, nil},
+	{"finish|w1|complete|running|q||4|next|q|tags|5", `Finish(): Arg "tags" is not a JSON array`, nil},
 	{"finish|w1|fail|running|q||0", `Finish(): Arg "group" missing`, nil},
 	{"finish|w1|end|running|q||0", `Finish(): Unknown action "end"`, nil},
 	{"renew", `Renew(): Arg "worker" missing`, nil},
@@ -227,23 +256,34 @@ var refusals = []refusal{
 	{"schedule.last", `Schedule.last(): Arg "id" missing`, nil},
 }
 
-// stage makes the jobs that the refusals name, each in the state of its name.
+// stage returns an env with the jobs that the refusals name, each in the state of its name.
 func stage(t *testing.T) *env {
 	e := newEnv(t)
+	e.stage()
+	return e
+}
+
+// stage empties the server, and makes the jobs that the refusals name.
+func (e *env) stage() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	require.NoError(e.t, e.rdb.FlushDB(ctx).Err())
 	e.put("q", qless.JID("running"), qless.Tags("a"))
 	e.pop("q")
 	e.put("q", qless.JID("theirs"))
-	_, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
-	require.NoError(t, err)
+	_, err := e.as("w2").Queue("q").Pop(ctx, 1)
+	require.NoError(e.t, err)
 	e.put("q", qless.JID("nowhere"))
 	e.pop("q")
-	require.NoError(t, e.rdb.HDel(t.Context(), "ql:j:nowhere", "queue").Err())
+	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:nowhere", "queue").Err())
+	e.put("q", qless.JID("lost in failure"))
+	require.NoError(e.t, e.pop("q").Fail(ctx, "lost", "m"))
+	require.NoError(e.t, e.rdb.HDel(ctx, "ql:j:lost in failure", "queue").Err())
 	e.put("q", qless.JID("waiting"))
 	e.put("q", qless.JID("parent"))
 	e.put("q", qless.JID("child"), qless.DependsOn("parent"))
-	_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
-	require.NoError(t, err)
-	return e
+	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
+	require.NoError(e.t, err)
 }
 
 // arguments returns a line's command, and the arguments after NOW.
@@ -260,10 +300,8 @@ func (e *env) dropIn(line string) error {
 	e.t.Helper()
 	command, args := arguments(line)
 	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
-	if err := e.rdb.Eval(e.t.Context(), qless.DropIn(), nil, args...).Err(); !errors.Is(err, redis.Nil) {
-		return err
-	}
-	return nil
+	_, err := scripts.RunDropIn(e.t.Context(), e.rdb, args...)
+	return err
 }
 
 func TestEveryScriptErrorHasItsCodeAndChangesNothing(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // consumers are calls of those who work jobs off, on the scene, and the others are of those who
 // make work.
 func consumes(line string) bool {
-	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "heartbeat", "renew",
+	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
 		"finish", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {
 		if strings.HasPrefix(line, command+"|") {
 			return true

@@ -4,12 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	if settings, ok := os.LookupEnv(settingsVariable); ok {
 		os.Exit(workerMain(settings))
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }

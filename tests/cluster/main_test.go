@@ -7,15 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // quiet is where clients report what the tests expect.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +15,7 @@ import (
 
 // patience is how long a test waits for what has to happen. It is far more than that takes:
 // it turns a hang into a failure.
-const patience = 20 * time.Second
+const patience = testkit.Patience
 
 // clients is where the install script puts the clients of other languages.
 const clients = "../../.cache/interop/"

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
@@ -25,9 +23,8 @@ var (
 const runLength = 2000
 
 func TestMain(m *testing.M) {
-	testkit.Silence()
 	debug.SetGCPercent(400) // every step reads all keys, and keeps little of them
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 func TestStepsForward(t *testing.T) {

@@ -3,8 +3,6 @@ package model
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,7 +41,7 @@ func newWorld(t testing.TB) *world {
 		client, err := qless.New(w.rdb,
 			qless.WithWorkerName(name),
 			qless.WithClock(func() time.Time { return time.UnixMicro(w.micros) }),
-			qless.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))),
+			qless.WithLogger(testkit.Quiet()),
 		)
 		require.NoError(t, err)
 		w.clients[name] = client

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
@@ -19,8 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // refused connections are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // Which scripts the users of the page run.
@@ -151,8 +149,8 @@ func TestADashboardNeedsNoMore(t *testing.T) {
 	require.Empty(t, refusals(t, server))
 }
 
-// The page grants what the scripts call, and not a command more.
-func TestRulesGrantWhatScriptsCall(t *testing.T) {
+// The page grants what the headers of the scripts need, and not a command more.
+func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 	admin := testkit.Start(t).Client(t)
 	infos, err := admin.Command(t.Context()).Result()
 	require.NoError(t, err)
@@ -165,9 +163,9 @@ func TestRulesGrantWhatScriptsCall(t *testing.T) {
 	})
 	basic := []string{"eval", "evalsha", "ping", "subscribe"}
 	for name, needed := range map[string][]string{
-		"app":       commandsOf(t, api...),
-		"worker":    append(commandsOf(t, append(slices.Clone(working), handling...)...), "zrange"),
-		"dashboard": slices.DeleteFunc(commandsOf(t, looking...), writes),
+		"app":       needsOf(t, api...),
+		"worker":    append(needsOf(t, append(slices.Clone(working), handling...)...), "zrange"),
+		"dashboard": slices.DeleteFunc(needsOf(t, looking...), writes),
 	} {
 		needed = append(needed, basic...)
 		slices.Sort(needed)

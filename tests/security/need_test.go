@@ -15,31 +15,17 @@ import (
 
 const root = "../.."
 
-// called finds the commands that a script calls: by call, or by a helper that is given the name.
-var called = regexp.MustCompile(`\b(?:call|try|run|write_first|each_slice)\((?:(?:call|try|run), )?'([a-z]+)'` +
-	`(?:, '(numsub)')?`)
-
-// commandsOf returns the commands that some scripts may call, as rules name them.
-func commandsOf(t testing.TB, scripts ...string) []string {
+// needsOf returns the commands that some scripts need by their headers, as rules name them.
+func needsOf(t testing.TB, scripts ...string) []string {
 	t.Helper()
-	found := map[string]bool{}
-	for _, script := range scripts {
-		text, err := luasrc.Flatten(os.DirFS(filepath.Join(root, "lua")), script)
-		require.NoError(t, err)
-		for _, match := range called.FindAllStringSubmatch(text, -1) {
-			name := match[1]
-			if match[2] != "" {
-				name += "|" + match[2]
-			}
-			found[name] = true
-		}
-	}
 	var names []string
-	for name := range found {
-		names = append(names, name)
+	for _, script := range scripts {
+		facts, err := luasrc.FactsOf(os.DirFS(filepath.Join(root, "lua")), script)
+		require.NoError(t, err)
+		names = append(names, facts.Needs...)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // forbidden finds commands whose cost has no bound, or that reach beyond a namespace.

@@ -3,21 +3,18 @@ package wake
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // connections that are cut are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 const (
@@ -25,7 +22,7 @@ const (
 	poll = 10 * time.Minute
 
 	// patience turns a wake-up that never comes into a failure. A healthy one takes milliseconds.
-	patience = 30 * time.Second
+	patience = testkit.Patience
 )
 
 // An env is a namespace with a client, and what its workers have run.
@@ -49,7 +46,7 @@ func newEnv(t *testing.T, server *testkit.Server, namespace string) *env {
 func (e *env) client(namespace string) *qless.Client {
 	e.t.Helper()
 	client, err := qless.New(e.server.Client(e.t), qless.WithNamespace(namespace),
-		qless.WithLogger(slog.New(slog.DiscardHandler)))
+		qless.WithLogger(testkit.Quiet()))
 	require.NoError(e.t, err)
 	return client
 }
@@ -131,11 +128,7 @@ func (e *env) set(option string, value any) {
 	require.NoError(e.t, e.Config().Set(e.t.Context(), option, value))
 }
 
-// until waits for a condition, by looking again and again.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	require.Eventually(t, condition, patience, time.Millisecond, what)
-}
+var until = testkit.Until
 
 // foreignPut does what the script of another client does, which wakes nobody.
 func (e *env) foreignPut(queue, jid string) {

@@ -35,6 +35,14 @@ func (h *held) hold(queue, jid string, options ...qless.PutOption) func(e *env) 
 	}
 }
 
+// failed makes the job j of a queue fail.
+func (h *held) failed(queue string) func(e *env) {
+	return func(e *env) {
+		h.hold(queue, "j")(e)
+		must(e, h.job.Fail(e.t.Context(), "g", "m"))
+	}
+}
+
 // full makes q run all that it may: the job "first", and leaves j waiting.
 func (h *held) full(e *env) {
 	e.set("q-max-concurrency", 1)
@@ -78,6 +86,9 @@ func ways() []way {
 		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context()))) }},
 		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(soon)))) }},
 		{"retry that frees a slot", h.full, func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(time.Hour)))) }},
+		{"release", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), 0)) }},
+		{"release with a delay", h.hold("q", "j"), func(e *env) { must(e, h.job.Release(e.t.Context(), soon)) }},
+		{"release that frees a slot", h.full, func(e *env) { must(e, h.job.Release(e.t.Context(), time.Hour)) }},
 		{"cancel that frees a slot", h.full, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
 		{"timeout", h.hold("q", "j"), func(e *env) { must(e, e.Timeout(e.t.Context(), "j")) }},
 		{"the end of a lock", func(e *env) {
@@ -97,6 +108,13 @@ func ways() []way {
 			_, err := e.Queue("q").Unfail(e.t.Context(), "g", 1)
 			must(e, err)
 		}},
+		{"unfail of a job", h.failed("q"), func(e *env) { must(e, h.job.Unfail(e.t.Context())) }},
+		{"unfail of a group", h.failed("q"), func(e *env) { must(e, errOf(e.Unfail(e.t.Context(), "g", 1))) }},
+		{"unfail of a group of several queues", func(e *env) {
+			h.failed("q")(e)
+			h.hold("p", "another")(e)
+			must(e, h.job.Fail(e.t.Context(), "g", "m"))
+		}, func(e *env) { must(e, errOf(e.Unfail(e.t.Context(), "g", 2))) }},
 		{"unpause", func(e *env) {
 			must(e, e.Queue("q").Pause(e.t.Context()))
 			e.put("q", "j")

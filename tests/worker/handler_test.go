@@ -49,9 +49,10 @@ func TestAHandlerMayEndItsJobItself(t *testing.T) {
 		"advance": {func(ctx context.Context, job *qless.Job) error {
 			return job.Next(ctx, "other")
 		}, qless.StateWaiting, "other"},
-		"fail":  {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed, "q"},
-		"retry": {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, qless.Delay(time.Hour))) }, qless.StateScheduled, "q"},
-		"move":  {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.StateWaiting, "other"},
+		"fail":    {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed, "q"},
+		"retry":   {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx, qless.Delay(time.Hour))) }, qless.StateScheduled, "q"},
+		"release": {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) }, qless.StateScheduled, "q"},
+		"move":    {func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other") }, qless.StateWaiting, "other"},
 	} {
 		for _, returned := range []error{nil, errors.New("too late to fail")} {
 			t.Run(name, func(t *testing.T) {

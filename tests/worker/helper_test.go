@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.Silence() // servers that are gone are part of the tests
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // noon is when the clocks of the tests begin.
@@ -201,3 +198,11 @@ func offline(t testing.TB) *qless.Client {
 
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
+
+// jsonOf returns a value as JSON.
+func jsonOf(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(text)
+}

@@ -100,7 +100,7 @@ func TestALostLockEndsTheContext(t *testing.T) {
 				canceled = 1
 				w.log.await(t, "level=INFO", 1)
 			} else {
-				w.log.await(t, "a job's result was discarded", 1)
+				w.log.await(t, "discarded the outcome of a job", 1)
 			}
 			until(t, "the handler has returned", func() bool {
 				stats := w.Stats()
@@ -183,7 +183,7 @@ func TestALockEndsWhenItCanNotBeRenewed(t *testing.T) {
 			expires := e.job(jid).Expires
 			require.WithinDuration(t, expires, soon(t, "the end of the context", ended), 300*time.Millisecond)
 			require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
-			w.log.await(t, "a job's result was discarded", 1)
+			w.log.await(t, "discarded the outcome of a job", 1)
 			attempts := w.count(func(c tapped) bool { return c.script == "renew" })
 			require.Less(t, attempts, 15, "it does not spin")
 		})
@@ -260,7 +260,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 	w.stop()
 	require.Equal(t, 1, w.Stats().Lost)
 	require.Zero(t, w.Stats().Retried)
-	require.Zero(t, w.log.count("an outcome was discarded"))
+	require.Zero(t, w.log.count("the server did not take an outcome"))
 }
 
 // A renewal whose answer takes longer than the time to the next one.
@@ -325,6 +325,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 		"retry":     func() error { return errOf(first.Retry(t.Context())) },
 		"heartbeat": func() error { return errOf(first.Heartbeat(t.Context())) },
 		"requeue":   func() error { return first.Move(t.Context(), "other") },
+		"release":   func() error { return first.Release(t.Context(), 0) },
 		"timeout":   func() error { return first.Timeout(t.Context()) },
 	} {
 		e.unchanged(func() {

@@ -43,7 +43,7 @@ func TestALoggerMayAskTheWorkerAboutAnUnknownKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.askedWorker(qless.WorkerConfig{}).start()
 	w.outcome(e.put("q"))
-	w.log.await(t, "no handler here takes the klass", 1)
+	w.log.await(t, "no handler for the klass", 1)
 }
 
 func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
@@ -56,8 +56,8 @@ func TestALoggerMayAskTheWorkerAboutALostLock(t *testing.T) {
 	soon(t, "a job", running)
 	w.Pause()
 	require.NoError(t, e.Timeout(t.Context(), jid))
-	w.log.await(t, "a lock is lost", 1)
-	w.log.await(t, "a job's result was discarded", 1)
+	w.log.await(t, "lost the lock of a job", 1)
+	w.log.await(t, "discarded the outcome of a job", 1)
 }
 
 func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
@@ -73,7 +73,7 @@ func TestALoggerMayAskTheWorkerAboutADiscardedOutcome(t *testing.T) {
 		return send()
 	})
 	e.put("q", qless.JID("j"))
-	w.log.await(t, "an outcome was discarded", 1)
+	w.log.await(t, "the server did not take an outcome", 1)
 }
 
 func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) {
@@ -84,7 +84,7 @@ func TestALoggerMayAskTheWorkerAboutAReservationThatWasNotHeardOf(t *testing.T) 
 	w.start()
 	e.put("q", qless.JID("j"))
 	w.ends("j")
-	w.log.await(t, "a job whose reservation was not heard of is given back", 1)
+	w.log.await(t, "released a job whose reservation got no answer", 1)
 	w.log.await(t, "the server is back", 1)
 }
 
@@ -98,9 +98,9 @@ func TestALoggerMayAskTheWorkerAboutRenewalsThatFail(t *testing.T) {
 	w.start()
 	e.put("q")
 	soon(t, "a job", running)
-	w.log.await(t, "locks could not be renewed", 1)
-	w.log.await(t, "a lock has ended before it could be renewed", 1)
-	w.log.await(t, "a job's result was discarded", 1)
+	w.log.await(t, "could not renew locks", 1)
+	w.log.await(t, "a lock expired before it could be renewed", 1)
+	w.log.await(t, "discarded the outcome of a job", 1)
 }
 
 func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
@@ -111,7 +111,7 @@ func TestALoggerMayAskTheWorkerAboutARefusal(t *testing.T) {
 	w.refuseOutcome("j", damage)
 	e.put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
-	w.log.await(t, "an outcome was given up", 1)
+	w.log.await(t, "gave up an outcome", 1)
 }
 
 // A worker whose connection is refused logs it, without the password.

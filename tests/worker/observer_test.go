@@ -135,6 +135,7 @@ func TestAnObserverSeesEveryOutcome(t *testing.T) {
 			require.Equal(t, "q", event.Queue)
 			require.Equal(t, w.Name(), event.Worker)
 			require.Equal(t, 1, event.Attempt)
+			require.Positive(t, event.Waited)
 			require.WithinDuration(t, time.Now(), event.Time, time.Minute)
 			if c.want.Err == nil {
 				event.Outcome.Err = nil

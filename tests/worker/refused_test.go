@@ -23,8 +23,8 @@ func TestAnOutcomeThatIsAlwaysRefusedIsGivenUp(t *testing.T) {
 	w.log.await(t, "the server refuses an outcome", 1)
 	require.NoError(t, w.Drain(t.Context()))
 	require.Equal(t, 1, w.log.count("level=ERROR"))
-	require.Equal(t, 1, w.log.count("an outcome was given up"))
-	require.Equal(t, 2, w.log.count("jid=refused outcome=complete answer=\"WRONGTYPE Operation"))
+	require.Equal(t, 1, w.log.count("gave up an outcome"))
+	require.Equal(t, 2, w.log.count("jid=refused queue=q outcome=complete error=\"WRONGTYPE Operation"))
 	require.Equal(t, 1, w.Stats().Lost)
 	require.Equal(t, 1, w.Stats().Completed)
 	require.Equal(t, qless.StateRunning, e.job("refused").State, "its lock ends by itself")
@@ -86,9 +86,9 @@ func TestARefusedOutcomeKeepsNobodyWaiting(t *testing.T) {
 	}
 	// Were each exchange followed by a wait, these would take longer than all tries do.
 	until(t, "all jobs are complete", func() bool { return w.Stats().Completed == jobs })
-	require.Zero(t, w.log.count("an outcome was given up"), "its tries are not over")
+	require.Zero(t, w.log.count("gave up an outcome"), "its tries are not over")
 	require.NoError(t, w.Healthy())
-	w.log.await(t, "an outcome was given up", 1)
+	w.log.await(t, "gave up an outcome", 1)
 	require.LessOrEqual(t, tries.Load(), int32(6), "at most once with others and five times alone")
 }
 
@@ -170,6 +170,6 @@ func TestAnOutcomeIsGivenUpWhenItsLockHasEnded(t *testing.T) {
 	e.put("q", qless.JID("j"))
 	w.await(t, "an outcome", 1, func(c tapped) bool { return c.script == "finish" })
 	require.NoError(t, w.Drain(t.Context()))
-	require.Equal(t, 1, w.log.count("an outcome was given up"))
+	require.Equal(t, 1, w.log.count("gave up an outcome"))
 	require.Equal(t, 1, w.Stats().Lost)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +36,12 @@ func (e *env) reserve(worker string, count int, order, cursor, claim string, que
 	wait, err := strconv.ParseFloat(items[1].(string), 64)
 	require.NoError(e.t, err)
 	r := reservation{cursor: fmt.Sprint(items[0]), wait: wait, claim: items[2].(string)}
-	for _, item := range items[4:] {
-		r.jids = append(r.jids, item.([]any)[0].(string))
+	if len(items) == 4 {
+		return r
+	}
+	at := slices.Index(strings.Fields(items[4].(string)), "jid")
+	for _, item := range items[5:] {
+		r.jids = append(r.jids, item.([]any)[at].(string))
 	}
 	return r
 }

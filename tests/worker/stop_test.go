@@ -76,7 +76,7 @@ func TestJobsThatDoNotEndInTimeAreGivenBack(t *testing.T) {
 	require.Empty(t, job.Worker)
 	require.Equal(t, []string{urgent, jid, same, older}, jids(e.pops("q", 4)), "it is the first of its priority")
 	require.Equal(t, 1, w.Stats().Released)
-	w.log.await(t, "a job's result was discarded", 1)
+	w.log.await(t, "discarded the outcome of a job", 1)
 	require.Zero(t, w.log.count("level=WARN"))
 	require.Zero(t, w.Stats().Lost)
 }
@@ -106,7 +106,7 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	require.Equal(t, qless.StateWaiting, e.job(jid).State)
 	close(end)
 	soon(t, "the end of the handler", over)
-	w.log.await(t, "a job's result was discarded", 1)
+	w.log.await(t, "discarded the outcome of a job", 1)
 	require.Zero(t, w.Stats().Lost)
 }
 

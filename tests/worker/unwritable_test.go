@@ -78,7 +78,7 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 		until(t, "both jobs run", func() bool { return len(w.Stats().Running) == 2 })
 		begin(e)
 		until(t, "the worker is unhealthy", func() bool { return w.Healthy() != nil })
-		w.log.await(t, "locks could not be renewed", 1)
+		w.log.await(t, "could not renew locks", 1)
 		finish <- qless.FailWith("group", errors.New("bad"))
 		finish <- qless.FailWith("group", errors.New("bad"))
 		require.NoError(t, soon(t, "the end of the long job", lost))

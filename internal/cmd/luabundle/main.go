@@ -30,6 +30,9 @@ func main() {
 
 func run(src, dir, dropIn string) error {
 	sources := os.DirFS(src)
+	if err := luasrc.Check(sources); err != nil {
+		return err
+	}
 	if dir != "" {
 		if err := writeCommands(src, dir); err != nil {
 			return err

@@ -41,7 +41,10 @@ func Names() []string {
 var known sync.Map
 
 // script is a flattened command.
-type script struct{ text, sha string }
+type script struct {
+	*redis.Script
+	text string
+}
 
 func of(command string) script {
 	if s, ok := known.Load(command); ok {
@@ -51,7 +54,7 @@ func of(command string) script {
 	if err != nil {
 		panic(err)
 	}
-	s := script{text: text, sha: redis.NewScript(text).Hash()}
+	s := script{Script: redis.NewScript(text), text: text}
 	known.Store(command, s)
 	return s
 }
@@ -60,7 +63,19 @@ func of(command string) script {
 func Text(command string) string { return of(command).text }
 
 // SHA returns the digest by which a server knows a command.
-func SHA(command string) string { return of(command).sha }
+func SHA(command string) string { return of(command).Hash() }
+
+// dropIn is the script that has every command.
+var dropIn = sync.OnceValue(func() *redis.Script { return redis.NewScript(qless.DropIn()) })
+
+// RunDropIn runs a command, NOW and arguments as clients of other languages do.
+func RunDropIn(ctx context.Context, rdb *redis.Client, line ...any) (any, error) {
+	reply, err := dropIn().Run(ctx, rdb, nil, line...).Result()
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return reply, err
+}
 
 // Time writes a time as the scripts read it.
 func Time(t time.Time) string {
@@ -76,7 +91,7 @@ func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time,
 		now = Time(at)
 	}
 	args = append([]any{now}, args...)
-	reply, err := redis.NewScript(Text(command)).Run(ctx, rdb, []string{namespace}, args...).Result()
+	reply, err := of(command).Run(ctx, rdb, []string{namespace}, args...).Result()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}

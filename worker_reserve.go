@@ -32,7 +32,7 @@ const (
 // maxReserve bounds how many jobs one call reserves, and from how many queues.
 const maxReserve = 1000
 
-// reservation is what the worker asks for: its queues, and what the last call told it.
+// A reservation is what the worker asks for: its queues, and what the last reply said.
 type reservation struct {
 	patterns []string
 	order    Order
@@ -51,9 +51,9 @@ func isPattern(name string) bool {
 	return strings.Contains(name, "*") || strings.HasPrefix(name, "!")
 }
 
-// resolve sets the queues that the patterns match among the known ones: in the order of the
-// patterns, then in that in which the queues were first seen. A name without * is a queue
-// whether it is known or not; one with a ! before it takes away what it matches.
+// resolve sets the queues that the patterns match among the known ones, in the order of the
+// patterns, then in the order in which the queues were first seen. A name without * is a queue
+// whether it is known or not; one with a ! in front excludes what it matches.
 func (r *reservation) resolve(known []string) {
 	var queues, without []string
 	for _, pattern := range r.patterns {
@@ -84,8 +84,8 @@ func (r *reservation) resolve(known []string) {
 	}
 }
 
-// queuesFor returns the queues to ask for jobs, or, when none are wanted any more, those that were
-// asked last.
+// queuesFor returns the queues to ask for jobs. If no jobs are wanted and no queues match any more,
+// it returns those that were asked last.
 func (r *reservation) queuesFor(room int) []string {
 	if room == 0 && len(r.queues) == 0 {
 		return r.left
@@ -100,8 +100,8 @@ func named(patterns []string) []string {
 	return slices.Compact(names)
 }
 
-// limit keeps as many queues as one call may ask: those that are named, then those that are known
-// to have jobs, then others. The former two stay in their order, before the others.
+// limit keeps as many queues as one call may ask: those that are named, then those that have jobs,
+// then others. The first two kinds stay in their order, before the others.
 func (r *reservation) limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {
@@ -128,7 +128,8 @@ func (r *reservation) limit(ready []string) {
 
 // matching returns the names that a pattern matches; * is any text.
 func matching(pattern string, names []string) []string {
-	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`)
+	quoted := regexp.QuoteMeta(pattern)
+	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, `\*`, `.*`) + `$`)
 	var matched []string
 	for _, name := range names {
 		if expression.MatchString(name) {
@@ -151,7 +152,8 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	}
 	return anys([]any{
-		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor), wire.FormatSeconds(poll), r.claim,
+		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor),
+		wire.FormatSeconds(poll), r.claim,
 	}, queues...)
 }
 
@@ -186,47 +188,81 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	}
 	out.wait = wire.AsNumber(items[1]).Duration()
 	out.claim = wire.AsString(items[2])
-	for _, item := range items[4:] {
-		fields, ok := item.([]any)
-		if !ok || len(fields) != 13 {
-			return reserved{}, unexpected("reserve", item)
-		}
-		out.jobs = append(out.jobs, c.decodeReservedJob(fields))
+	if out.jobs, err = c.decodeReservedJobs(items[4:]); err != nil {
+		return reserved{}, err
 	}
 	return out, nil
 }
 
-// decodeReservedJob reads the fields of a job in the order in which the script lists them.
-func (c *Client) decodeReservedJob(fields []any) reservedJob {
+// decodeReservedJobs reads the names of the fields, and the values that each job has for them.
+func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	names := strings.Fields(wire.AsString(items[0]))
+	jobs := make([]reservedJob, 0, len(items)-1)
+	for _, item := range items[1:] {
+		values, ok := item.([]any)
+		if !ok {
+			return nil, unexpected("reserve", item)
+		}
+		job := c.decodeReservedJob(jobFields{names: names, values: values})
+		if job.job.JID == "" || job.job.since == "" {
+			return nil, unexpected("reserve", item)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs, nil
+}
+
+// jobFields are the fields of a job in the reply of the script reserve.
+type jobFields struct {
+	names  []string
+	values []any
+}
+
+// text returns a field, empty when the job has none of that name.
+func (f jobFields) text(name string) string {
+	i := slices.Index(f.names, name)
+	if i < 0 || i >= len(f.values) {
+		return ""
+	}
+	return wire.AsString(f.values[i])
+}
+
+func (f jobFields) number(name string) wire.Number { return wire.AsNumber(f.text(name)) }
+
+// decodeReservedJob reads the fields of a job. Those that it does not know are left alone.
+func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	job := &Job{
-		JID:         wire.AsString(fields[0]),
-		Klass:       wire.AsString(fields[1]),
-		Queue:       wire.AsString(fields[2]),
-		Priority:    wire.AsNumber(fields[3]).Int(),
-		Retries:     wire.AsNumber(fields[4]).Int(),
-		Remaining:   wire.AsNumber(fields[5]).Int(),
-		Data:        json.RawMessage(wire.AsString(fields[6])),
-		SpawnedFrom: wire.AsString(fields[9]),
+		JID:         fields.text("jid"),
+		Klass:       fields.text("klass"),
+		Queue:       fields.text("queue"),
+		Priority:    fields.number("priority").Int(),
+		Retries:     fields.number("retries").Int(),
+		Remaining:   fields.number("remaining").Int(),
+		Data:        json.RawMessage(fields.text("data")),
+		SpawnedFrom: fields.text("spawned_from_jid"),
 		State:       StateRunning,
 		Worker:      c.worker,
 		client:      c,
-		since:       wire.AsString(fields[11]),
-		put:         wire.AsNumber(fields[12]).Time(),
+		since:       fields.text("time"),
+		put:         fields.number("put_at").Time(),
 	}
 	var tags wire.List[wire.Text]
-	if raw := wire.AsString(fields[7]); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
+	if raw := fields.text("tags"); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
 		job.Tags = wire.Strings(tags)
 	}
 	var failure failureReply
-	if raw := wire.AsString(fields[8]); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
+	if raw := fields.text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
 	}
-	heartbeat := wire.AsNumber(fields[10]).Duration()
+	heartbeat := fields.number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
 
-// readyQueues returns those of some queues that have jobs which a worker may take, now or later.
+// readyQueues returns the queues that have jobs which a worker may take, now or later.
 func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {

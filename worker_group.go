@@ -62,7 +62,7 @@ func (g *WorkerGroup) Run(ctx context.Context) error {
 	if err := g.Start(ctx); err != nil {
 		return err
 	}
-	return each(g.workers, func(w *Worker) error { <-w.closed; return w.stopErr })
+	return each(g.workers, (*Worker).wait)
 }
 
 // Start starts the workers and returns at once, as [Worker.Start] does. If one can't be
@@ -93,5 +93,5 @@ func (g *WorkerGroup) Drain(ctx context.Context) error {
 // Healthy returns nil if all workers are healthy, as [Worker.Healthy] says, else the first
 // error.
 func (g *WorkerGroup) Healthy() error {
-	return each(g.workers, func(w *Worker) error { return w.Healthy() })
+	return each(g.workers, (*Worker).Healthy)
 }

@@ -1,0 +1,54 @@
+package qless
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// hints says what to do about a refusal of the server, by its first word.
+var hints = map[string]string{
+	"BUSY":        "a script has run for too long: see SCRIPT KILL",
+	"CLUSTERDOWN": "the cluster does not serve all slots: check its nodes",
+	"LOADING":     "the server is reading its data from disk: wait",
+	"MASTERDOWN":  "it is a replica without a master: connect to the master",
+	"MAXCLIENTS":  "raise maxclients, or open fewer connections",
+	"MISCONF":     "the server can't save its data: see its log and the disk",
+	"NOAUTH":      "give the client the server's password",
+	"NOPERM":      "grant the worker the permissions in docs/security.md",
+	"NOREPLICAS":  "too few replicas are connected: see min-replicas-to-write",
+	"OOM":         "free memory or raise maxmemory",
+	"READONLY":    "it is a replica: connect to the master",
+	"TRYAGAIN":    "the cluster is moving the slot: wait",
+	"WRONGPASS":   "give the client a user and a password that the server knows",
+}
+
+// firstWord matches the word that names the kind of a refusal. Redis 6 puts it inside the error of
+// a script.
+var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
+
+// refusalOf returns the kind of a server's refusal, as in hints. It is empty if the server did not
+// answer.
+func refusalOf(err error) string {
+	answer := redisx.Answer(err)
+	switch {
+	case strings.Contains(answer, "ACL failure in script"),
+		strings.Contains(answer, "The user executing the script can't"):
+		return "NOPERM"
+	case strings.Contains(answer, "Protocol error: unauthenticated"): // of a long command
+		return "NOAUTH"
+	case strings.Contains(answer, "max number of clients"):
+		return "MAXCLIENTS"
+	}
+	if word := firstWord.FindStringSubmatch(answer); word != nil {
+		return word[1]
+	}
+	return answer
+}
+
+// isGeneral reports whether a refusal is about the server or the user, not about the command.
+func isGeneral(err error) bool {
+	_, known := hints[refusalOf(err)]
+	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)
+}

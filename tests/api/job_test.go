@@ -1,0 +1,350 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// jobMethods calls each method that changes a job on the server, on a job that is running.
+var jobMethods = map[string]func(ctx context.Context, job *qless.Job) error{
+	"Cancel":      func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
+	"Complete":    func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+	"Depend":      func(ctx context.Context, job *qless.Job) error { return job.Depend(ctx, "waiting") },
+	"Fail":        func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
+	"Heartbeat":   func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) },
+	"Log":         func(ctx context.Context, job *qless.Job) error { return job.Log(ctx, "m", nil) },
+	"Move":        func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other", qless.Priority(7)) },
+	"Next":        func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "other", qless.Tags("b")) },
+	"Release":     func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) },
+	"Retry":       func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) },
+	"SetPriority": func(ctx context.Context, job *qless.Job) error { return job.SetPriority(ctx, 3) },
+	"Tag":         func(ctx context.Context, job *qless.Job) error { return job.Tag(ctx, "b") },
+	"Timeout":     func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) },
+	"Track":       func(ctx context.Context, job *qless.Job) error { return job.Track(ctx) },
+	"Undepend":    func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, "waiting") },
+	"UndependAll": func(ctx context.Context, job *qless.Job) error { return job.UndependAll(ctx) },
+	"Unfail":      func(ctx context.Context, job *qless.Job) error { return job.Unfail(ctx) },
+	"Untag":       func(ctx context.Context, job *qless.Job) error { return job.Untag(ctx, "a") },
+	"Untrack":     func(ctx context.Context, job *qless.Job) error { return job.Untrack(ctx) },
+}
+
+// takesContext returns the methods of a type that take a context.
+func takesContext(value any) []string {
+	var methods []string
+	kind := reflect.TypeOf(value)
+	for i := range kind.NumMethod() {
+		if m := kind.Method(i); m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() {
+			methods = append(methods, m.Name)
+		}
+	}
+	return methods
+}
+
+func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
+	for _, name := range takesContext(&qless.Job{}) {
+		if name == "Refresh" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			call := jobMethods[name]
+			require.NotNil(t, call)
+			e := newEnv(t)
+			e.put("q", qless.JID("waiting"), qless.Priority(-1))
+			jid := e.put("q", qless.Tags("a"))
+			job := e.pop("q")
+			switch name {
+			case "Depend", "Undepend", "UndependAll":
+				require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn("waiting")))
+			case "Unfail":
+				require.NoError(t, job.Fail(t.Context(), "g", "m"))
+			}
+			require.NoError(t, job.Refresh(t.Context()))
+			before := jsonOf(t, job)
+			require.NoError(t, call(t.Context(), job))
+			require.Equal(t, before, jsonOf(t, job))
+			if name != "Cancel" {
+				require.NoError(t, job.Refresh(t.Context()))
+				require.Equal(t, jsonOf(t, e.job(jid)), jsonOf(t, job))
+			}
+		})
+	}
+}
+
+// callEach calls the methods that take a context with arguments that are fine.
+func callEach(t *testing.T, value any) map[string]error {
+	t.Helper()
+	arguments := map[reflect.Type]any{
+		reflect.TypeFor[context.Context](): t.Context(), reflect.TypeFor[string](): "x", reflect.TypeFor[int](): 1,
+		reflect.TypeFor[time.Duration](): time.Second, reflect.TypeFor[[]string](): []string{"x"},
+	}
+	errs := map[string]error{}
+	for _, name := range takesContext(value) {
+		method := reflect.ValueOf(value).MethodByName(name)
+		var in []reflect.Value
+		for i := range method.Type().NumIn() {
+			kind := method.Type().In(i)
+			if argument, known := arguments[kind]; known {
+				in = append(in, reflect.ValueOf(argument))
+			} else {
+				in = append(in, reflect.Zero(kind))
+			}
+		}
+		call := method.Call
+		if method.Type().IsVariadic() {
+			call = method.CallSlice
+		}
+		out := call(in)
+		errs[name], _ = out[len(out)-1].Interface().(error)
+	}
+	return errs
+}
+
+func TestJobsThatDidNotComeFromAServer(t *testing.T) {
+	for _, job := range []*qless.Job{{}, {JID: "j", Klass: "K", Queue: "q", Data: raw("{}"), State: qless.StateRunning}} {
+		for name, err := range callEach(t, job) {
+			own := requireCode(t, qless.ErrInvalid, err)
+			require.Equal(t, job.JID, own.JID, name)
+			require.Contains(t, own.Message, "the job has no client", name)
+		}
+	}
+	for _, recurring := range []*qless.RecurringJob{{}, {JID: "r", Klass: "K"}} {
+		for name, err := range callEach(t, recurring) {
+			own := requireCode(t, qless.ErrInvalid, err)
+			require.Equal(t, recurring.JID, own.JID, name)
+			require.Contains(t, own.Message, "the recurring job has no client", name)
+		}
+	}
+	job := &qless.Job{}
+	require.NoError(t, job.SetData(map[string]int{"n": 1}))
+	var data map[string]int
+	require.NoError(t, job.Unmarshal(&data))
+	require.Equal(t, map[string]int{"n": 1}, data)
+	require.Equal(t, 1, job.Attempt())
+	require.Zero(t, job.Waited())
+	require.Zero(t, job.PoppedAt())
+	require.Zero(t, job.Queue)
+	requireCode(t, qless.ErrInvalid, (&qless.Job{}).Unmarshal(&data))
+}
+
+func TestMethodsLeaveARecurringJobAsItWasRead(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"), qless.Tags("a"))
+	require.NoError(t, err)
+	job := e.recurring("r")
+	before := jsonOf(t, job)
+	for _, err := range []error{
+		job.SetKlass(t.Context(), "K2"), job.SetData(t.Context(), 1), job.SetPriority(t.Context(), 2),
+		job.SetRetries(t.Context(), 3), job.SetBacklog(t.Context(), 4), job.SetInterval(t.Context(), time.Minute),
+		job.Move(t.Context(), "other"), job.Tag(t.Context(), "b"), job.Untag(t.Context(), "a"),
+	} {
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, jsonOf(t, job))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, e.recurring("r"), job)
+	require.NotEqual(t, before, jsonOf(t, job))
+	require.NoError(t, job.Cancel(t.Context()))
+	requireCode(t, qless.ErrNotFound, job.Refresh(t.Context()))
+}
+
+func TestAttemptCountsTheRetriesThatWereUsed(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Retries(1))
+	job := e.pop("q")
+	require.Equal(t, 1, job.Attempt())
+	require.NoError(t, job.Release(t.Context(), 0))
+	job = e.pop("q")
+	require.Equal(t, 1, job.Attempt(), "a release uses up none")
+	require.NoError(t, errOf(job.Retry(t.Context())))
+	job = e.pop("q")
+	require.Equal(t, 2, job.Attempt())
+	require.NoError(t, errOf(job.Retry(t.Context())))
+	require.Equal(t, 2, e.job(jid).Attempt(), "it has failed in the second")
+	require.NoError(t, e.job(jid).Unfail(t.Context()))
+	require.NoError(t, e.pop("q").Next(t.Context(), "next"))
+	require.Equal(t, 1, e.pop("next").Attempt())
+}
+
+func TestAPoppedJobKnowsHowLongItWaited(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	e.clock.Advance(1500 * time.Millisecond)
+	before := e.clock.Now()
+	job := e.pop("q")
+	require.WithinRange(t, job.PoppedAt(), before, e.clock.Now())
+	require.GreaterOrEqual(t, job.Waited(), 1500*time.Millisecond)
+	require.Less(t, job.Waited(), 1501*time.Millisecond)
+	popped, waited := job.PoppedAt(), job.Waited()
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, popped, job.PoppedAt())
+	require.Equal(t, waited, job.Waited())
+	read := e.job(job.JID)
+	require.Zero(t, read.PoppedAt())
+	require.Zero(t, read.Waited())
+
+	require.NoError(t, errOf(job.Retry(t.Context(), qless.Delay(time.Second))))
+	e.clock.Advance(time.Minute)
+	require.InDelta(t, time.Minute, e.pop("q").Waited(), float64(time.Second), "from the first pop to the second")
+}
+
+func TestReleaseUsesUpNoRetry(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Retries(2))
+	e.put("q", qless.JID("later"))
+	job := e.pop("q")
+	require.NoError(t, job.SetData("half done"))
+	require.NoError(t, job.Release(t.Context(), 0))
+	read := e.job(jid)
+	require.Equal(t, qless.StateWaiting, read.State)
+	require.Equal(t, 2, read.Remaining)
+	require.Equal(t, `"half done"`, string(read.Data))
+	require.Empty(t, read.Worker)
+	require.True(t, read.Expires.IsZero())
+	requireCode(t, qless.ErrNotRunning, job.Release(t.Context(), 0))
+	job = e.pop("q")
+	require.Equal(t, jid, job.JID, "it is before others of its priority")
+
+	require.NoError(t, job.Release(t.Context(), time.Minute))
+	require.Equal(t, qless.StateScheduled, e.job(jid).State)
+	require.Equal(t, []string{"later"}, jids(e.pops("q", 5)))
+	e.clock.Advance(time.Minute)
+	require.Equal(t, jid, e.pop("q").JID)
+}
+
+// The server can tell the two runs of a worker apart by when it popped the job.
+func TestAnOldHandleOfAPopCanNotGiveTheJobBack(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	old := e.pop("q")
+	require.NoError(t, old.Timeout(t.Context()))
+	e.pop("q")
+	e.unchanged(func() {
+		requireCode(t, qless.ErrLockLost, old.Release(t.Context(), 0))
+		requireCode(t, qless.ErrLockLost, errOf(old.Retry(t.Context())))
+	})
+}
+
+func TestAJobThatGoesOnMayChange(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Priority(1), qless.Retries(2), qless.Tags("a", "b"))
+	tagged := func(tag string) int {
+		found, err := e.Tagged(t.Context(), tag, qless.Page{})
+		require.NoError(t, err)
+		return found.Total
+	}
+	require.NoError(t, e.pop("q").Next(t.Context(), "next",
+		qless.Priority(7), qless.Retries(9), qless.Tags("b", "c"), qless.Delay(time.Minute)))
+	job := e.job(jid)
+	require.Equal(t, qless.StateScheduled, job.State)
+	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining})
+	require.Equal(t, []string{"b", "c"}, job.Tags)
+	require.Equal(t, []int{0, 1, 1}, []int{tagged("a"), tagged("b"), tagged("c")})
+	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(job.History))
+
+	e.clock.Advance(time.Minute)
+	e.put("next", qless.Priority(5))
+	require.NoError(t, e.pop("next").Next(t.Context(), "last", qless.Tags()))
+	job = e.job(jid)
+	require.Equal(t, []int{7, 9, 9}, []int{job.Priority, job.Retries, job.Remaining}, "as they were")
+	require.Empty(t, job.Tags)
+	require.Zero(t, tagged("b"))
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	require.NotContains(t, e.dump(), "ql:tags")
+}
+
+func TestUnfailPutsAJobBackIntoItsQueue(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.Retries(2), qless.Priority(4))
+	require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+	job := e.pop("q")
+	e.unchanged(func() { requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context())) })
+	require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	require.NoError(t, job.Unfail(t.Context()))
+	read := e.job(jid)
+	require.Equal(t, qless.StateWaiting, read.State)
+	require.Equal(t, "q", read.Queue)
+	require.Equal(t, 2, read.Remaining)
+	require.Equal(t, "m", read.Failure.Message, "until it is complete")
+	groups, err := e.Failed(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, groups)
+	stats, err := e.Queue("q").Stats(t.Context(), noon)
+	require.NoError(t, err)
+	require.Zero(t, stats.Failed)
+	requireCode(t, qless.ErrNotFailed, job.Unfail(t.Context()))
+	require.Equal(t, jid, e.pop("q").JID)
+}
+
+func TestUnfailOfAGroupPutsEachJobBackIntoItsQueue(t *testing.T) {
+	e := newEnv(t)
+	for _, queue := range []string{"a", "b", "a", "c"} {
+		e.put(queue, qless.Retries(1))
+		require.NoError(t, e.pop(queue).Fail(t.Context(), "g", "m"))
+	}
+	moved, err := e.Unfail(t.Context(), "g", 3)
+	require.NoError(t, err)
+	require.Equal(t, 3, moved)
+	require.Equal(t, []int{2, 1, 0}, []int{e.counts("a").Waiting, e.counts("b").Waiting, e.counts("c").Waiting})
+	moved, err = e.Unfail(t.Context(), "g", 3)
+	require.NoError(t, err)
+	require.Equal(t, 1, moved)
+	require.Equal(t, 1, e.pop("c").Remaining)
+	moved, err = e.Unfail(t.Context(), "g", 3)
+	require.NoError(t, err)
+	require.Zero(t, moved)
+}
+
+func TestANilOptionIsRefused(t *testing.T) {
+	e := stage(t)
+	q, job := e.Queue("q"), e.job("running")
+	e.unchanged(func() {
+		for call, err := range map[string]error{
+			"Put":     errOf(q.Put(t.Context(), "K", nil, qless.Delay(1), nil)),
+			"PutMany": errOf(q.PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{nil}}})),
+			"Recur":   errOf(q.Recur(t.Context(), "K", nil, time.Hour, nil)),
+			"Move":    job.Move(t.Context(), "q", nil),
+			"Next":    job.Next(t.Context(), "q", nil),
+			"Retry":   errOf(job.Retry(t.Context(), nil)),
+		} {
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "] is nil", call)
+		}
+	})
+}
+
+func TestDataIsStoredAsJSON(t *testing.T) {
+	e := newEnv(t)
+	for _, c := range []struct {
+		data   any
+		stored string
+	}{
+		{nil, "{}"}, {raw("[ 1 ]"), "[ 1 ]"}, {[]byte(`{"a": 1}`), `{"a": 1}`}, {[]byte(nil), "{}"}, {raw("null"), "null"},
+		{"text", `"text"`}, {`{"a":1}`, `"{\"a\":1}"`}, {struct{ B []byte }{[]byte("x")}, `{"B":"eA=="}`},
+	} {
+		_, err := e.Queue("q").Put(t.Context(), "K", c.data)
+		require.NoError(t, err)
+		require.Equal(t, c.stored, string(e.pop("q").Data))
+	}
+	_, err := e.Queue("q").Put(t.Context(), "K", []byte("plain text"))
+	message := requireCode(t, qless.ErrInvalid, err).Message
+	require.True(t, strings.Contains(message, "json.Marshal") && !strings.Contains(message, "plain text"), message)
+}
+
+// A job that was read from a server goes through JSON as a whole, but for what is the client's.
+func TestAJobOfAServerAsJSON(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"), qless.Tags("a"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	text := jsonOf(t, e.job("j"))
+	var read qless.Job
+	require.NoError(t, json.Unmarshal([]byte(text), &read))
+	require.Equal(t, text, jsonOf(t, read))
+	requireCode(t, qless.ErrInvalid, read.Refresh(t.Context()))
+}

@@ -1,0 +1,160 @@
+package qless
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A WorkerConfig configures a worker. Only Queues is required.
+//
+// In a number or a duration 0 stands for the default. Where a field can be switched off, -1
+// does so; other negative values are refused.
+type WorkerConfig struct {
+	// Backoff returns how long a job waits before it is retried after an error.
+	//
+	// Defaults to [DefaultBackoff].
+	Backoff Backoff
+
+	// Concurrency is how many jobs are worked at once.
+	//
+	// Defaults to 10.
+	Concurrency int
+
+	// FailGroup names the failure group of a job that fails because it has no retries left.
+	//
+	// Defaults to [DefaultFailGroup].
+	FailGroup func(job *Job, err error) string
+
+	// Logger is what the worker logs to.
+	//
+	// Defaults to the client's logger.
+	Logger *slog.Logger
+
+	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
+	// worker keeps the job's lock: the job is complete if the handler returns nil
+	// nevertheless, and is retried if it returns an error. The option [MaxRunTime] sets it
+	// for one klass.
+	//
+	// Defaults to 0, which means never, as -1 does.
+	MaxRunTime time.Duration
+
+	// Name is the worker's name, under which it holds its locks. No other live worker of the
+	// namespace may have it.
+	//
+	// Defaults to host-pid-random.
+	Name string
+
+	// Observer is called when a job starts, when it ends, and when something goes wrong in
+	// between, for metrics and traces. It is called from several goroutines at once, in order
+	// for each job. The worker waits for it, so it should be quick, and must not stop the
+	// worker.
+	//
+	// Defaults to nil: nobody is told.
+	Observer func(event JobEvent)
+
+	// Order is the order in which the queues are asked for jobs.
+	//
+	// Defaults to [OrderStrict].
+	Order Order
+
+	// PollInterval is the longest that an idle worker waits before it asks for jobs again if
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an
+	// hour, as a job with a longer delay wakes nobody.
+	//
+	// Defaults to 10 s.
+	PollInterval time.Duration
+
+	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in
+	// "mail-*" the * stands for any text, and "!mail-slow" excludes a queue that the others
+	// match. Patterns match queues as they appear. If they match more than 1000, queues that
+	// had jobs at the last poll are preferred.
+	Queues []string
+
+	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
+	Schedules []Schedule
+
+	// ShutdownTimeout is how long running jobs may take to end when the worker is stopped.
+	// After that their contexts end, and they are released for other workers.
+	//
+	// Defaults to 20 s. The value -1 means no time.
+	ShutdownTimeout time.Duration
+
+	// UnknownKlassDelay is how long a job waits if its klass has no handler here. It is
+	// released for a worker that has one, without using up a retry.
+	//
+	// Defaults to 15 s. The value -1 means at once.
+	UnknownKlassDelay time.Duration
+}
+
+func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
+	if c.Backoff == nil {
+		c.Backoff = DefaultBackoff
+	}
+	if c.FailGroup == nil {
+		c.FailGroup = DefaultFailGroup
+	}
+	c.Concurrency = cmp.Or(c.Concurrency, 10)
+	c.Logger = cmp.Or(c.Logger, client.logger)
+	c.Order = cmp.Or(c.Order, OrderStrict)
+	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
+	c.ShutdownTimeout = max(0, cmp.Or(c.ShutdownTimeout, 20*time.Second))
+	c.UnknownKlassDelay = max(0, cmp.Or(c.UnknownKlassDelay, 15*time.Second))
+	return c
+}
+
+func (c WorkerConfig) check() error {
+	if c.Concurrency < 0 {
+		return badConfig("Concurrency %d is negative", c.Concurrency)
+	}
+	if c.PollInterval < 0 {
+		return badConfig("PollInterval %v is negative", c.PollInterval)
+	}
+	for name, d := range map[string]time.Duration{
+		"MaxRunTime":        c.MaxRunTime,
+		"ShutdownTimeout":   c.ShutdownTimeout,
+		"UnknownKlassDelay": c.UnknownKlassDelay,
+	} {
+		if d < 0 && d != none {
+			return badConfig("%s %v is negative, and not -1", name, d)
+		}
+	}
+	if !utf8.ValidString(c.Name) {
+		return badConfig("Name %q is not UTF-8", c.Name)
+	}
+	if !slices.Contains([]Order{"", OrderStrict, OrderRoundRobin, OrderShuffled}, c.Order) {
+		return badConfig("Order %q is unknown", c.Order)
+	}
+	return c.checkQueues()
+}
+
+func (c WorkerConfig) checkQueues() error {
+	if len(c.Queues) == 0 {
+		return badConfig("Queues is empty")
+	}
+	asks := false
+	for i, name := range c.Queues {
+		if name == "" {
+			return badConfig("Queues[%d] is empty", i)
+		}
+		if !utf8.ValidString(name) {
+			return badConfig("Queues[%d] %q is not UTF-8", i, name)
+		}
+		asks = asks || !strings.HasPrefix(name, "!")
+	}
+	if !asks {
+		return badConfig("Queues has only exclusions, as %q", c.Queues[0])
+	}
+	if names := len(named(c.Queues)); names > maxReserve {
+		return badConfig("Queues names %d queues; a worker asks at most %d", names, maxReserve)
+	}
+	return nil
+}
+
+// badConfig returns the error for a field of a WorkerConfig.
+func badConfig(format string, args ...any) *Error {
+	return invalid("work", "", "WorkerConfig."+format, args...)
+}

@@ -1,0 +1,266 @@
+package qless
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// relays is how many workers of a namespace relay.
+const relays = 2
+
+// Channels of this project's own.
+const (
+	channelWake   = "x:wake:"  // and the worker: a job is ready
+	channelQueues = "x:queues" // a queue is new
+	channelListen = "x:listen" // nothing is published: its subscribers are counted
+	channelLog    = "log"
+)
+
+// A listener receives the events that are meant for a worker: that a job is ready, that a lock
+// was lost, that a queue is new. Two workers of a namespace also relay: they listen for jobs that
+// were put by the scripts of other qless clients, which wake nobody, and wake a worker for them.
+// Two, so that one hears what the other misses while its connection is broken.
+type listener struct {
+	client    *Client
+	log       *workerLog
+	locks     *lockKeeper
+	jobsReady func() // asks for jobs
+	relay     signal // there is something to relay, or relaying is to begin or end
+
+	mu           sync.Mutex
+	events       *Events
+	since        time.Time       // when events began
+	relaying     bool            // it listens for jobs that wake nobody
+	change       int             // 1: begin to relay; -1: end that
+	wakeAny      bool            // it may have missed such jobs
+	wakeQueues   map[string]bool // queues whose new jobs woke nobody
+	queuesAreNew bool
+}
+
+func newListener(
+	client *Client, log *workerLog, locks *lockKeeper, jobsReady func(),
+) *listener {
+	return &listener{
+		client: client, log: log, locks: locks, jobsReady: jobsReady, relay: newSignal(),
+		wakeQueues: map[string]bool{},
+	}
+}
+
+// run listens until the context ends, and restores its connection when it breaks.
+func (l *listener) run(ctx context.Context) {
+	var relay sync.WaitGroup
+	relay.Go(func() { l.runRelay(ctx) })
+	defer relay.Wait()
+
+	worker, prefix := l.client.worker, l.client.prefix
+	channels := []string{prefix + "w:" + worker, prefix + channelWake + worker, prefix + channelQueues}
+	for attempt := 1; ctx.Err() == nil; attempt++ {
+		events, err := l.client.subscribe(ctx, channels)
+		if err == nil {
+			attempt = 0
+			l.subscribed(events)
+			l.queueAppeared() // or jobs became ready, while nobody listened
+			l.receive(events)
+			_ = events.Close()
+			continue
+		}
+		if attempt == 1 && ctx.Err() == nil {
+			l.log.cantListen(err)
+		}
+		if !redisx.WhileAway.Wait(ctx, attempt) {
+			return
+		}
+	}
+}
+
+func (l *listener) subscribed(events *Events) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events, l.since, l.relaying, l.change = events, time.Now(), false, 0
+}
+
+// resubscribe is called when the server says that it has no subscription of this worker, though
+// there was one before it was asked: on a cluster, that of a former master.
+func (l *listener) resubscribe(asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events != nil && l.since.Before(asked) {
+		l.events.subscription.Cancel()
+	}
+}
+
+// receive acts on events until there are no more.
+func (l *listener) receive(events *Events) {
+	for event := range events.C() {
+		switch event.Kind {
+		case EventGap:
+			l.queueAppeared() // perhaps
+			l.locks.suspectAll()
+			if l.isRelaying() {
+				l.wakeAll()
+			}
+		case eventSubscribed:
+			l.jobsReady()
+			l.wakeAll()
+		case EventLockLost:
+			if event.channel != channelLog {
+				l.locks.suspect(event.JID, ErrLockLost)
+			}
+		case EventCanceled:
+			if event.channel != channelLog {
+				l.locks.suspect(event.JID, ErrCanceled)
+			}
+		case EventPut, EventAdvanced:
+			if !event.wakes {
+				l.wakeFor(cmp.Or(event.To, event.Queue))
+			}
+		case channelQueues:
+			l.queueAppeared()
+		default:
+			if strings.HasPrefix(event.channel, channelWake) {
+				l.jobsReady()
+			}
+		}
+	}
+}
+
+// queueAppeared notes that there may be a new queue.
+func (l *listener) queueAppeared() {
+	l.mu.Lock()
+	l.queuesAreNew = true
+	l.mu.Unlock()
+	l.jobsReady()
+}
+
+// takeNewQueues reports, once, that there may be a new queue.
+func (l *listener) takeNewQueues() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	appeared := l.queuesAreNew
+	l.queuesAreNew = false
+	return appeared
+}
+
+// isRelaying reports whether this worker wakes others for jobs of other clients.
+func (l *listener) isRelaying() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.relaying
+}
+
+// needRelays has this worker relay if too few do, and end that if too many do: by chance, so that
+// not all of them end at once.
+func (l *listener) needRelays(there int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.events == nil:
+	case !l.relaying && there < relays:
+		l.change = 1
+	case l.relaying && there > relays && rand.IntN(there) < there-relays:
+		l.change = -1
+	}
+	if l.change != 0 {
+		l.relay.notify()
+	}
+}
+
+// wakeFor has a worker woken for a job whose script woke nobody.
+func (l *listener) wakeFor(queue string) {
+	l.mu.Lock()
+	l.wakeQueues[queue] = true
+	l.mu.Unlock()
+	l.relay.notify()
+}
+
+// wakeAll has a worker woken for each queue that has jobs: some may have been put while nobody
+// listened.
+func (l *listener) wakeAll() {
+	l.mu.Lock()
+	l.wakeAny = true
+	l.mu.Unlock()
+	l.relay.notify()
+}
+
+// runRelay does what needRelays, wakeFor and wakeAll noted.
+func (l *listener) runRelay(ctx context.Context) {
+	for failures := 0; ; {
+		select {
+		case <-l.relay:
+		case <-ctx.Done():
+			return
+		}
+		l.changeRelaying(ctx)
+		queues, wakeAny := l.takeWakes()
+		if !wakeAny && len(queues) == 0 {
+			continue
+		}
+		err := l.wake(ctx, queues, wakeAny)
+		if err == nil {
+			failures = 0
+			continue
+		}
+		failures++
+		if failures == 1 && ctx.Err() == nil {
+			l.log.cantWake(queues, err)
+		}
+		l.wakeAll() // again, whatever became of this
+		if !redisx.WhileAway.Wait(ctx, failures) {
+			return
+		}
+	}
+}
+
+// takeWakes takes the queues that have jobs for which nobody was woken, and whether there may be
+// others.
+func (l *listener) takeWakes() (queues []string, wakeAny bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queues, wakeAny = slices.Sorted(maps.Keys(l.wakeQueues)), l.wakeAny
+	clear(l.wakeQueues)
+	l.wakeAny = false
+	return queues, wakeAny
+}
+
+// wake wakes a worker of each of some queues, or of each queue that has jobs.
+func (l *listener) wake(ctx context.Context, queues []string, wakeAny bool) error {
+	if wakeAny {
+		queues = nil
+	}
+	_, err := l.client.run(ctx, "wake", "", anys(nil, queues...)...)
+	return err
+}
+
+// changeRelaying begins to listen for jobs that wake nobody, or ends that. If the connection is
+// broken, the one that replaces it does so.
+func (l *listener) changeRelaying(ctx context.Context) {
+	l.mu.Lock()
+	events, change := l.events, l.change
+	l.change = 0
+	l.mu.Unlock()
+	if change == 0 {
+		return
+	}
+	begin := change > 0
+	act := events.subscription.Remove
+	if begin {
+		act = events.subscription.Add
+	}
+	err := act(ctx, l.client.prefix+channelLog, l.client.prefix+channelListen)
+	if err != nil && ctx.Err() == nil {
+		l.log.cantRelay(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events == events {
+		l.relaying = begin
+	}
+}

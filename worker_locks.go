@@ -1,0 +1,316 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// renewBatch bounds how many locks one script renews.
+const renewBatch = 500
+
+// A lockKeeper holds the locks of the jobs at work. It renews each at a third of its time,
+// whatever the handler does, and lets go of those that are lost.
+type lockKeeper struct {
+	client *Client
+	log    *workerLog
+	lost   func(lost lostLock) // called without the mutex
+	due    signal              // a lock may be due earlier than the keeper knows
+
+	mu      sync.Mutex
+	jobs    map[string]*activeJob // by jid
+	leaving map[*activeJob]bool   // taken out, and their reports are not in the outbox yet
+	closed  bool                  // no further jobs are tracked
+	next    time.Time             // when the keeper looks again by itself
+}
+
+// A lock is what a lockKeeper knows of the lock of a job. The keeper's mutex guards it.
+type lock struct {
+	until   time.Time   // when it ends, by this process's clock
+	renewAt time.Time   // when to renew it
+	expiry  *time.Timer // goes off when it ends
+	suspect error       // why it may be lost, as an event says
+	expired bool        // it ended before it could be renewed
+}
+
+// lostLock is a lock that was lost, and why. Problem is what the server said of it; it is empty
+// if the lock has expired.
+type lostLock struct {
+	job     *activeJob
+	cause   error
+	problem string
+}
+
+func newLockKeeper(client *Client, log *workerLog, lost func(lostLock)) *lockKeeper {
+	return &lockKeeper{
+		client: client, log: log, lost: lost, due: newSignal(),
+		jobs: map[string]*activeJob{}, leaving: map[*activeJob]bool{},
+	}
+}
+
+// extend notes that the lock lasts for a time, counted from when it was asked for.
+func (l *lock) extend(asked time.Time, heartbeat time.Duration) {
+	l.until = asked.Add(heartbeat)
+	l.renewAt = asked.Add(heartbeat / 3)
+}
+
+// track begins to keep the lock of a job. It returns an earlier run of the same job that was
+// still tracked: its lock has ended, or the server would not have given out the job. Ok is false
+// if the keeper takes no more jobs.
+func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, false
+	}
+	replaced = k.jobs[a.jid]
+	if replaced != nil {
+		k.drop(replaced)
+	}
+	a.lock.expiry = time.AfterFunc(time.Until(a.lock.until), func() { k.expire(a) })
+	k.jobs[a.jid] = a
+	if a.lock.renewAt.Before(k.next) {
+		k.due.notify()
+	}
+	return replaced, true
+}
+
+// drop lets go of a job. The mutex is held.
+func (k *lockKeeper) drop(a *activeJob) {
+	delete(k.jobs, a.jid)
+	a.hold.lost.Store(true)
+	a.lock.expiry.Stop()
+}
+
+// take takes out a job whose handler has returned, and reports whether its lock is held. Then
+// it counts as leaving until left is called, so that it is always here or in the outbox.
+func (k *lockKeeper) take(a *activeJob) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.lock.expiry.Stop()
+	if k.jobs[a.jid] != a {
+		return false
+	}
+	delete(k.jobs, a.jid)
+	k.leaving[a] = true
+	return true
+}
+
+// left notes that the report of a job that was taken out is in the outbox.
+func (k *lockKeeper) left(a *activeJob) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.leaving, a)
+}
+
+// takeAll takes out all jobs, and tracks no more. They are lost to their handlers.
+func (k *lockKeeper) takeAll() []*activeJob {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	all := slices.Collect(maps.Values(k.jobs))
+	for _, a := range all {
+		k.drop(a)
+		k.leaving[a] = true
+	}
+	return all
+}
+
+// isEmpty reports whether no lock is held.
+func (k *lockKeeper) isEmpty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.jobs)+len(k.leaving) == 0
+}
+
+// held returns the jobs whose locks are held.
+func (k *lockKeeper) held() []*activeJob {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.jobs))
+}
+
+// holds reports whether the lock of a job is held, or was until now.
+func (k *lockKeeper) holds(jid string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for a := range k.leaving {
+		if a.jid == jid {
+			return true
+		}
+	}
+	return k.jobs[jid] != nil
+}
+
+// suspect has the lock of a job renewed at once, because an event says that it is lost. The
+// event may be about an earlier lock of the same job, so the server decides.
+func (k *lockKeeper) suspect(jid string, cause error) {
+	k.mu.Lock()
+	if a, ok := k.jobs[jid]; ok {
+		a.lock.suspect, a.lock.renewAt = cause, time.Time{}
+	}
+	k.mu.Unlock()
+	k.due.notify()
+}
+
+// suspectAll has all locks renewed at once, to learn which are still held.
+func (k *lockKeeper) suspectAll() {
+	k.mu.Lock()
+	for _, a := range k.jobs {
+		a.lock.renewAt = time.Time{}
+	}
+	k.mu.Unlock()
+	k.due.notify()
+}
+
+// run renews locks until the context ends.
+func (k *lockKeeper) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-k.due:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		due, next := k.dueLocks()
+		if len(due) > 0 {
+			if k.renew(ctx, due) {
+				failures = 0
+				if due, next = k.dueLocks(); len(due) > 0 {
+					next = 0 // the answer was slow
+				}
+			} else {
+				failures++
+				next = redisx.WhileAway.After(failures)
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// dueLocks returns the jobs whose locks are to be renewed, and when the next one is. Locks that
+// fall due soon after are renewed with them.
+func (k *lockKeeper) dueLocks() ([]*activeJob, time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	next := time.Hour
+	var due []*activeJob
+	for _, a := range k.jobs {
+		left := a.lock.renewAt.Sub(now)
+		switch {
+		case a.hold.ended.Load():
+		case left <= a.lock.until.Sub(a.lock.renewAt)/20:
+			due = append(due, a)
+		default:
+			next = min(next, left)
+		}
+	}
+	k.next = now.Add(next)
+	return due, next
+}
+
+// renew renews locks, and reports whether it could renew all of them.
+func (k *lockKeeper) renew(ctx context.Context, due []*activeJob) bool {
+	for batch := range slices.Chunk(due, renewBatch) {
+		err := k.renewTogether(ctx, batch)
+		if errors.Is(err, ErrServer) && len(batch) > 1 {
+			err = k.renewEach(ctx, batch) // it may be about one of them
+		}
+		if err != nil {
+			k.log.renewalFailed(len(batch), err)
+			return false
+		}
+	}
+	return true
+}
+
+// renewTogether renews locks by one script.
+func (k *lockKeeper) renewTogether(ctx context.Context, batch []*activeJob) error {
+	jids := make([]string, len(batch))
+	for i, a := range batch {
+		jids[i] = a.jid
+	}
+	asked := time.Now()
+	reply, err := k.client.run(ctx, "renew", "", anys([]any{k.client.worker}, jids...)...)
+	if err != nil {
+		return err
+	}
+	answers, err := decodeStrings("renew", reply)
+	if err == nil && len(answers) != len(batch) {
+		err = unexpected("renew", reply)
+	}
+	if err == nil {
+		k.renewed(batch, answers, asked)
+	}
+	return err
+}
+
+// renewEach renews locks one by one, and returns the last error.
+func (k *lockKeeper) renewEach(ctx context.Context, batch []*activeJob) (failed error) {
+	for _, a := range batch {
+		if err := k.renewTogether(ctx, []*activeJob{a}); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// renewed notes what the server answered to renewals that were asked for at a time.
+func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Time) {
+	var all []lostLock
+	k.mu.Lock()
+	for i, a := range batch {
+		if k.jobs[a.jid] != a {
+			continue
+		}
+		problem, refused := strings.CutPrefix(answers[i], "!")
+		if !refused {
+			a.lock.suspect = nil
+			a.lock.extend(asked, wire.AsNumber(answers[i]).Duration())
+			a.lock.expiry.Reset(time.Until(a.lock.until))
+		} else if !a.hold.ended.Load() {
+			all = append(all, lostLock{a, a.lock.lossOf(problem), problem})
+			k.drop(a)
+		}
+	}
+	k.mu.Unlock()
+	for _, lost := range all {
+		k.lost(lost)
+	}
+}
+
+// lossOf returns why a lock was lost that the server does not renew.
+func (l *lock) lossOf(problem string) error {
+	if l.suspect != nil {
+		return l.suspect
+	}
+	if codeOf(problem) == CodeNotFound {
+		return ErrCanceled
+	}
+	return ErrLockLost
+}
+
+// expire lets go of a job whose lock has ended because renewals did not get through.
+func (k *lockKeeper) expire(a *activeJob) {
+	k.mu.Lock()
+	expired := k.jobs[a.jid] == a && !a.hold.ended.Load() && !time.Now().Before(a.lock.until)
+	if expired {
+		a.lock.expired = true
+		k.drop(a)
+	}
+	k.mu.Unlock()
+	if expired {
+		k.lost(lostLock{job: a, cause: ErrLockLost})
+	}
+}

@@ -1,0 +1,168 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A workerLog writes the log of a worker: one method for each thing that it reports. No lock is
+// held when they are called, as a logger may ask the worker.
+type workerLog struct {
+	logger *slog.Logger
+
+	mu        sync.Mutex
+	unknownAt map[string]time.Time // when a klass without a handler was last reported
+}
+
+// withHint returns what to log of an error: what the server answered, and what to do about it.
+func withHint(err error, args ...any) []any {
+	if answer := redisx.Answer(err); answer != "" {
+		args = append(args, "error", answer)
+	} else {
+		args = append(args, "error", err)
+	}
+	if hint := hints[refusalOf(err)]; hint != "" {
+		args = append(args, "hint", hint)
+	}
+	return args
+}
+
+// The server.
+
+func (l *workerLog) serverRefuses(err error) {
+	l.logger.Warn("qless: the server refuses", withHint(err)...)
+}
+
+func (l *workerLog) serverAway(err error) {
+	l.logger.Warn("qless: the server does not answer", "error", err)
+}
+
+func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
+
+func (l *workerLog) cantListen(err error) {
+	l.logger.Warn("qless: the worker can't listen for events", withHint(err)...)
+}
+
+func (l *workerLog) cantRelay(err error) {
+	l.logger.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
+}
+
+func (l *workerLog) cantWake(queues []string, err error) {
+	l.logger.Warn("qless: could not wake a worker", withHint(err, "queues", queues)...)
+}
+
+func (l *workerLog) tooManyQueues(matched int) {
+	l.logger.Warn("qless: the patterns match more queues than a worker asks; "+
+		"those that have jobs are preferred", "queues", matched, "asked", maxReserve)
+}
+
+// Jobs and their locks.
+
+func (l *workerLog) unknownKlass(a *activeJob, delay time.Duration) {
+	if l.isNews(a.klass) {
+		l.logger.Warn("qless: no handler for the klass: its jobs are released",
+			"klass", a.klass, "queue", a.queue, "delay", delay)
+	}
+}
+
+// isNews reports whether an unknown klass was not reported for a minute.
+func (l *workerLog) isNews(klass string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Sub(l.unknownAt[klass]) < time.Minute {
+		return false
+	}
+	if l.unknownAt == nil || len(l.unknownAt) > 1000 {
+		l.unknownAt = map[string]time.Time{}
+	}
+	l.unknownAt[klass] = now
+	return true
+}
+
+func (l *workerLog) renewalFailed(jobs int, err error) {
+	l.logger.Warn("qless: could not renew locks", "jobs", jobs, "error", err)
+}
+
+func (l *workerLog) lockLost(a *activeJob, problem string) {
+	l.logger.Warn("qless: lost the lock of a job",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue, "error", problem)
+}
+
+func (l *workerLog) lockExpired(a *activeJob) {
+	l.logger.Warn("qless: a lock expired before it could be renewed",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+}
+
+func (l *workerLog) canceled(a *activeJob) {
+	l.logger.Info("qless: a job was canceled while it ran",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue)
+}
+
+func (l *workerLog) releasedStray(jid string) {
+	l.logger.Warn("qless: released a job whose reservation got no answer", "jid", jid)
+}
+
+// Outcomes.
+
+// discarded reports an outcome that is not sent, as its job is not held any more. That is no
+// loss if the worker has released the job to stop.
+func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
+	level := slog.LevelWarn
+	if errors.Is(cause, ErrStopped) {
+		level = slog.LevelInfo
+	}
+	l.logger.Log(context.Background(), level,
+		"qless: discarded the outcome of a job that is not held any more",
+		"jid", a.jid, "klass", a.klass, "queue", a.queue, "outcome", outcome.Action, "error", cause)
+}
+
+func (l *workerLog) refusedAgain(r *report, problem string) {
+	l.logger.Info("qless: the server refused an outcome that it may already have",
+		"jid", r.jid, "queue", r.queue, "outcome", r.Action, "error", problem)
+}
+
+func (l *workerLog) notTaken(r *report, problem string) {
+	l.logger.Warn("qless: the server did not take an outcome",
+		"jid", r.jid, "queue", r.queue, "outcome", r.Action, "error", problem)
+}
+
+func (l *workerLog) outcomeRefused(r *report, err error) {
+	l.logger.Warn("qless: the server refuses an outcome",
+		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+}
+
+// abandoned reports an outcome that the server never took. A late one was only worth a try.
+func (l *workerLog) abandoned(r *report, err error) {
+	level := slog.LevelError
+	if r.late {
+		level = slog.LevelInfo
+	}
+	l.logger.Log(context.Background(), level, "qless: gave up an outcome",
+		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
+}
+
+func (l *workerLog) undelivered(outcomes int) {
+	l.logger.Warn("qless: the worker stopped before the server took all outcomes",
+		"outcomes", outcomes)
+}
+
+func (l *workerLog) cantDeregister(err error) {
+	l.logger.Warn("qless: the worker could not deregister", "error", err)
+}
+
+// Schedules.
+
+func (l *workerLog) cantFollow(s *schedule, err error) {
+	l.logger.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
+}
+
+func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {
+	l.logger.Error("qless: a scheduled job can't be put",
+		"schedule", s.ID, "due", due, "error", err)
+}

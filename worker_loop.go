@@ -1,0 +1,407 @@
+package qless
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A workLoop is the one place from which a worker reserves jobs and reports outcomes: one exchange
+// with the server at a time, which carries all reports that there are by then and asks for as
+// many jobs as there is room for. Under light load a report goes out at once; under heavy load
+// whatever came up during one exchange goes out with the next.
+type workLoop struct {
+	w   *Worker
+	due signal // there is something to exchange
+
+	// These are the loop's own.
+	reservation reservation
+	resolvedAt  time.Time
+	tooMany     int             // how many queues the patterns matched when that was last logged
+	alarm       *time.Timer     // when to ask again at the latest
+	failures    int             // exchanges that failed in a row
+	notBefore   time.Time       // no exchange before, after a failure
+	logged      map[string]bool // failures that were logged since the last success
+	unheard     int             // reserves in a row that found the worker not listening
+	stranded    bool            // a reserve got no answer: it may have locked jobs
+
+	mu     sync.Mutex
+	ready  bool     // there may be jobs: ask as soon as there is room
+	idle   bool     // the server counts the worker among the idle ones
+	queues []string // what is asked, as the patterns matched last
+	claim  string   // the queue for whose next due job this worker waits
+}
+
+func newWorkLoop(w *Worker) *workLoop {
+	return &workLoop{
+		w: w, due: newSignal(), ready: true,
+		reservation: reservation{patterns: w.cfg.Queues, order: w.cfg.Order},
+		logged:      map[string]bool{},
+	}
+}
+
+// run exchanges until the worker has stopped and the server knows everything, or the context
+// ends.
+func (l *workLoop) run(ctx context.Context) {
+	l.alarm = time.NewTimer(0)
+	defer l.alarm.Stop()
+	for {
+		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
+			return
+		}
+		runtime.Gosched() // handlers that are about to end go along
+		next := l.next()
+		switch {
+		case next.done && l.stranded:
+			l.after(ctx, l.recoverStranded(ctx))
+		case next.done:
+			if next.leave {
+				l.exchange(ctx, next) // once: the server may be away
+			}
+			return
+		case next.isAnything():
+			l.exchange(ctx, next)
+		case !l.wait(ctx):
+			return
+		}
+	}
+}
+
+// An exchange is what the loop has to do.
+type exchange struct {
+	reports []*report
+	room    int  // how many jobs to ask for
+	leave   bool // no more jobs are wanted: the worker is not idle any more
+	done    bool // the worker has stopped, and the server knows everything
+}
+
+func (e exchange) isAnything() bool { return len(e.reports) > 0 || e.room > 0 || e.leave }
+
+// next takes what there is to do. The reports are the caller's then, until the outbox is told
+// that they are done.
+func (l *workLoop) next() exchange {
+	w := l.w
+	w.checkQuiet()
+	quiet := w.isQuiet()
+	state, paused, active, reports := w.load()
+	e := exchange{reports: reports}
+	stopping := state == workerStopping
+	idle, ready := l.demand()
+	switch {
+	case stopping && quiet && len(reports) == 0:
+		e.done, e.leave = true, idle
+		return e
+	case stopping || paused:
+		e.leave = idle
+	case ready:
+		e.room = max(0, w.cfg.Concurrency-active)
+	}
+	if e.isAnything() {
+		w.health.asks()
+	}
+	return e
+}
+
+// wait waits for something to do. It returns false if the context ends first.
+func (l *workLoop) wait(ctx context.Context) bool {
+	select {
+	case <-l.due:
+	case <-l.alarm.C:
+		l.jobsReady()
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// jobsReady has the loop ask for jobs.
+func (l *workLoop) jobsReady() {
+	l.setReady(true)
+	l.due.notify()
+}
+
+func (l *workLoop) setReady(ready bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ready = ready
+}
+
+func (l *workLoop) demand() (idle, ready bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.idle, l.ready
+}
+
+// askedQueues returns the queues that the worker takes jobs from now.
+func (l *workLoop) askedQueues() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queues
+}
+
+func (l *workLoop) setQueues(queues []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queues = slices.Clone(queues)
+}
+
+// claimed returns the queue for whose next due job the worker waits; empty if there is none.
+func (l *workLoop) claimed() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claim
+}
+
+// exchange reports outcomes and asks for jobs, in one round trip.
+func (l *workLoop) exchange(ctx context.Context, e exchange) {
+	w := l.w
+	defer w.checkQuiet()
+	defer w.outbox.done()
+	looked := false
+	if e.room > 0 {
+		var err error
+		if looked, err = l.resolve(ctx); err != nil {
+			l.reportOnly(ctx, e.reports, err)
+			return
+		}
+		l.setReady(false)
+	}
+	asks := (e.room > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
+	if e.room > 0 && !asks {
+		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
+	}
+	switch {
+	case len(e.reports) > 0 || asks:
+		l.after(ctx, l.send(ctx, e, asks))
+	case looked:
+		l.after(ctx, nil)
+	default:
+		w.health.asksNothing()
+	}
+}
+
+// reportOnly reports outcomes though the queues could not be looked up, unless the server is away.
+func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error) {
+	if redisx.IsAnswer(err) && len(reports) > 0 {
+		_ = l.send(ctx, exchange{reports: reports}, false)
+	} else {
+		l.w.outbox.requeue(reports)
+	}
+	l.after(ctx, err)
+}
+
+// send sends reports, and asks for jobs if it is to.
+func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
+	w := l.w
+	p := w.client.runner.Pipeline()
+	// A server that knows reserve knows finish: else a reserve would overtake the reports before
+	// it, whose script has to be sent again.
+	p.Preload("finish", w.client.worker)
+	batches := inBatches(e.reports)
+	for _, batch := range batches {
+		args := []any{w.client.worker}
+		for _, r := range batch {
+			args = r.appendTo(args)
+		}
+		p.Add("finish", args...)
+	}
+	if asks {
+		p.Add("reserve", l.reservation.args(w.client.worker, e.room, w.cfg.PollInterval)...)
+	}
+	sent := time.Now()
+	replies, failures := p.Exec(ctx)
+	others := slices.Contains(failures, nil)
+	var failed error
+	for i, batch := range batches {
+		if err := w.outbox.answered(batch, replies[i], failures[i], others); err != nil {
+			failed = err
+		}
+	}
+	if asks {
+		last := len(replies) - 1
+		if err := l.reserved(replies[last], failures[last], sent, e.room); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// reserved starts the jobs that were reserved.
+func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) error {
+	var got reserved
+	if err == nil {
+		got, err = l.w.client.decodeReserved(reply)
+	}
+	if err != nil {
+		l.stranded = !l.w.named
+		l.mu.Lock()
+		l.ready = true
+		l.idle = l.idle || asked > 0 // perhaps: if it is to take no more jobs, it has to say so
+		l.mu.Unlock()
+		return wrap("reserve", "", err)
+	}
+	l.reservation.cursor, l.reservation.claim = got.cursor, got.claim
+	l.mu.Lock()
+	l.claim = got.claim
+	l.idle = asked > 0 && got.wait > 0
+	l.mu.Unlock()
+	l.w.health.answered() // before a handler asks
+	for _, reserved := range got.jobs {
+		l.w.begin(reserved, sent)
+	}
+	l.rest(got, asked, sent)
+	return nil
+}
+
+// rest sets when to ask again: at once if there may be more jobs, else at the time that the server
+// said, or when something wakes the worker.
+func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
+	if asked == 0 {
+		l.alarm.Stop()
+		return
+	}
+	if got.wait == 0 {
+		l.alarm.Stop()
+		l.jobsReady()
+		l.w.listener.needRelays(got.listeners) // a busy worker can relay as well
+		return
+	}
+	wait := got.wait
+	if got.claim == "" {
+		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
+	}
+	if got.listeners < 0 {
+		l.w.listener.resubscribe(sent)
+		l.unheard++
+		wait = min(wait, 50*time.Millisecond<<min(l.unheard, 16))
+	} else {
+		l.w.listener.needRelays(got.listeners)
+		l.unheard = 0
+	}
+	l.alarm.Reset(wait)
+}
+
+// after notes how an exchange went.
+func (l *workLoop) after(ctx context.Context, failed error) {
+	if failed != nil {
+		l.failed(ctx, failed)
+		return
+	}
+	l.w.health.succeeded()
+	if l.failures > 0 && l.w.currentState() == workerRunning {
+		l.w.log.serverBack()
+	}
+	l.failures = 0
+	clear(l.logged)
+	if l.stranded {
+		_ = l.recoverStranded(ctx) // if it fails, it is tried again after the next exchange
+	}
+}
+
+// failed notes that an exchange failed, and keeps the next one waiting. Each kind of failure is
+// logged once until an exchange goes well.
+func (l *workLoop) failed(ctx context.Context, err error) {
+	l.failures++
+	l.notBefore = time.Now().Add(redisx.WhileAway.After(l.failures))
+	l.w.health.failed(err)
+	kind := refusalOf(err)
+	if ctx.Err() != nil || l.logged[kind] {
+		return
+	}
+	l.logged[kind] = true
+	if redisx.IsAnswer(err) {
+		l.w.log.serverRefuses(err)
+	} else {
+		l.w.log.serverAway(err)
+	}
+}
+
+// recoverStranded releases what was locked by a reserve that got no answer.
+func (l *workLoop) recoverStranded(ctx context.Context) error {
+	w := l.w
+	held, err := w.client.Worker(ctx, w.client.worker)
+	if err != nil {
+		return err
+	}
+	l.stranded = false
+	for _, jid := range append(held.Jobs, held.Stalled...) {
+		if w.locks.holds(jid) || w.outbox.has(jid) {
+			continue
+		}
+		w.outbox.add(&report{
+			Outcome: Outcome{Action: ActionRelease}, jid: jid, queue: "?",
+			until: time.Now().Add(unknownLock),
+		})
+		w.log.releasedStray(jid)
+	}
+	l.due.notify()
+	return nil
+}
+
+// resolve looks up the queues of the patterns if it is time to. It reports whether it asked the
+// server.
+func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
+	r := &l.reservation
+	if len(r.queues) > 0 && !r.hasPatterns() {
+		return false, nil
+	}
+	if !l.w.listener.takeNewQueues() && time.Since(l.resolvedAt) < l.w.cfg.PollInterval/2 {
+		return false, nil
+	}
+	var known []string
+	if r.hasPatterns() {
+		looked = true
+		if known, err = l.w.client.knownQueues(ctx); err != nil {
+			l.w.listener.queueAppeared() // look again
+			return looked, err
+		}
+	}
+	r.resolve(known)
+	if err = l.limit(ctx); err != nil {
+		l.w.listener.queueAppeared()
+		return looked, err
+	}
+	l.resolvedAt = time.Now()
+	l.setQueues(r.queues)
+	return looked, nil
+}
+
+// limit chooses the queues that are asked if the patterns match more than that can be.
+func (l *workLoop) limit(ctx context.Context) error {
+	r := &l.reservation
+	matched := len(r.queues)
+	if matched <= maxReserve {
+		l.tooMany = 0
+		return nil
+	}
+	ready, err := l.w.client.readyQueues(ctx, r.queues)
+	if err != nil {
+		return err
+	}
+	r.limit(ready)
+	if l.tooMany == 0 || matched > l.tooMany*3/2 || matched < l.tooMany*2/3 {
+		l.tooMany = matched
+		l.w.log.tooManyQueues(matched)
+	}
+	return nil
+}
+
+// leave takes the worker off the lists of the server. Others then look after what it may have been
+// woken for, and listened to.
+func (l *workLoop) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	relays := "0"
+	if l.w.listener.isRelaying() {
+		relays = "1"
+	}
+	args := anys([]any{l.w.client.worker, l.claimed(), relays}, l.askedQueues()...)
+	if _, err := l.w.client.run(ctx, "depart", "", args...); err != nil {
+		l.w.log.cantDeregister(err)
+	}
+}

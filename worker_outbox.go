@@ -1,0 +1,334 @@
+package qless
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// A report tells the server what became of a job.
+type report struct {
+	Outcome
+	job      *activeJob // nil if the job was never started, or is not its run's any more
+	jid      string
+	queue    string
+	since    string    // when the job was taken, as the server said; empty if that is not known
+	data     string    // empty if it did not change
+	until    time.Time // when the lock ends
+	sent     bool      // it was sent before, and no answer came
+	alone    bool      // the server refused a call with it: it goes by itself
+	refusals int       // how often the server refused it alone
+	late     bool      // the lock has ended: the job is likely to be another worker's
+}
+
+func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
+
+// appendTo appends the report to the arguments of the script finish.
+func (r *report) appendTo(args []any) []any {
+	details := r.details()
+	args = append(args, string(r.Action), r.jid, r.queue, r.data, strconv.Itoa(len(details)))
+	return anys(args, details...)
+}
+
+// details returns the arguments of the report's action. A report that may be about an earlier run
+// of the job says which run it means, as this worker may have taken the job again: that is so if
+// it is late, or was sent before.
+func (r *report) details() []string {
+	spec := actions[r.Action]
+	details := spec.args(&r.Outcome)
+	if (r.sent || r.late) && r.since != "" {
+		details = append(slices.Concat(details, spec.since), r.since)
+	}
+	return details
+}
+
+// reportBatch bounds how many reports one script takes.
+const reportBatch = 200
+
+// inBatches cuts reports into what one script takes.
+func inBatches(reports []*report) [][]*report {
+	var batches [][]*report
+	var together []*report
+	for _, r := range reports {
+		if r.alone {
+			batches = append(batches, []*report{r})
+		} else {
+			together = append(together, r)
+		}
+	}
+	return append(batches, slices.Collect(slices.Chunk(together, reportBatch))...)
+}
+
+// maxRefusals is how often the server may refuse a report that it was sent alone.
+const maxRefusals = 5
+
+// refusedBackoff is how long a report waits that the server refused.
+var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 * time.Second}
+
+// An outbox has the reports that the server does not know yet, and deals with its answers.
+type outbox struct {
+	log      *workerLog
+	counters *counters
+	observer *observer
+	ready    signal // there is something to send again
+
+	mu      sync.Mutex
+	queued  []*report
+	sending []*report
+	held    map[*report]*time.Timer // refused ones, and when they are queued again
+}
+
+func newOutbox(log *workerLog, counters *counters, observer *observer, ready signal) *outbox {
+	return &outbox{
+		log: log, counters: counters, observer: observer, ready: ready,
+		held: map[*report]*time.Timer{},
+	}
+}
+
+// add queues reports.
+func (b *outbox) add(reports ...*report) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queued = append(b.queued, reports...)
+}
+
+// take returns what is queued, to be sent until done is called.
+func (b *outbox) take() []*report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending, b.queued = b.queued, nil
+	return b.sending
+}
+
+// done notes that what take returned was dealt with.
+func (b *outbox) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending = nil
+}
+
+// isEmpty reports whether the server knows everything.
+func (b *outbox) isEmpty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queued)+len(b.sending)+len(b.held) == 0
+}
+
+// has reports whether something is to be reported of a job.
+func (b *outbox) has(jid string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for r := range b.held {
+		if r.jid == jid {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
+}
+
+// forget drops what is to be reported of a job: its lock has ended, and the job was taken again.
+func (b *outbox) forget(jid string) {
+	var forgotten []*report
+	about := func(r *report) bool {
+		if r.jid == jid {
+			forgotten = append(forgotten, r)
+		}
+		return r.jid == jid
+	}
+	b.mu.Lock()
+	b.queued = slices.DeleteFunc(b.queued, about)
+	maps.DeleteFunc(b.held, func(r *report, _ *time.Timer) bool { return about(r) })
+	b.mu.Unlock()
+	for _, r := range forgotten {
+		b.observer.ended(r.job, r.Outcome, ErrLockLost)
+	}
+}
+
+// close drops everything that the server does not know, and returns how much that was.
+func (b *outbox) close() int {
+	b.mu.Lock()
+	undelivered := slices.Concat(b.queued, b.sending)
+	for r, timer := range b.held {
+		timer.Stop()
+		undelivered = append(undelivered, r)
+	}
+	clear(b.held)
+	b.mu.Unlock()
+	if len(undelivered) > 0 {
+		b.log.undelivered(len(undelivered))
+	}
+	for _, r := range undelivered {
+		b.observer.ended(r.job, r.Outcome, ErrStopped)
+	}
+	return len(undelivered)
+}
+
+// requeue queues reports again, to be sent at once.
+func (b *outbox) requeue(reports []*report) {
+	b.add(reports...)
+	b.ready.notify()
+}
+
+// hold queues a report again after a time. The others need not wait for it.
+func (b *outbox) hold(r *report, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held[r] = time.AfterFunc(wait, func() { b.unhold(r) })
+}
+
+// unhold queues a report that was held, unless it was dropped in the meantime.
+func (b *outbox) unhold(r *report) {
+	b.mu.Lock()
+	if _, ok := b.held[r]; ok {
+		delete(b.held, r)
+		b.queued = append(b.queued, r)
+	}
+	b.mu.Unlock()
+	b.ready.notify()
+}
+
+// answered deals with the answer to reports that were sent in one script, or with the error that
+// came instead. Others says whether the server did something else of the same exchange. An error
+// is returned if the next exchange has to wait.
+func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
+	var answers []string
+	if err == nil {
+		answers, err = decodeStrings("finish", reply)
+	}
+	if err == nil && len(answers) != len(reports) {
+		err = unexpected("finish", reply)
+	}
+	if err == nil {
+		b.settle(reports, answers)
+		return nil
+	}
+	err = wrap("finish", "", err)
+	if errors.Is(err, ErrInvalid) {
+		b.invalid(reports, err)
+		return nil
+	}
+	for _, r := range reports {
+		r.sent = true
+	}
+	switch general := isGeneral(err); {
+	case !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
+		b.requeue(reports)
+		return err
+	case general && !others:
+		b.requeueLocked(reports, err)
+		return err
+	case len(reports) > 1:
+		b.separate(reports)
+	default:
+		b.refused(reports[0], err, general)
+	}
+	return nil
+}
+
+// settle deals with what the server answered to each report.
+func (b *outbox) settle(reports []*report, answers []string) {
+	for i, r := range reports {
+		problem, refused := strings.CutPrefix(answers[i], "!")
+		switch {
+		case !refused:
+			b.taken(r)
+		case codeOf(problem) == CodeServer: // a key is damaged, perhaps not for long
+			r.alone = true
+			err := &Error{Op: "finish", Code: CodeServer, JID: r.jid, Message: problem}
+			b.refused(r, err, false)
+		default:
+			b.notTaken(r, problem)
+		}
+	}
+}
+
+// taken notes that the server took a report.
+func (b *outbox) taken(r *report) {
+	b.counters.add(actions[r.Action].count)
+	b.observer.ended(r.job, r.Outcome, nil)
+}
+
+// notTaken notes that the job of a report is not this worker's any more.
+func (b *outbox) notTaken(r *report, problem string) {
+	switch code := codeOf(problem); {
+	case r.late:
+	case r.sent: // it was taken when it was first sent, or the job is lost
+		b.log.refusedAgain(r, problem)
+		b.taken(r)
+	case code == CodeNotFound && r.job != nil:
+		b.counters.add(countCanceled)
+		b.log.canceled(r.job)
+		b.observer.canceled(r.job)
+		b.observer.ended(r.job, r.Outcome, ErrCanceled)
+	default:
+		b.counters.add(countLost)
+		b.log.notTaken(r, problem)
+		err := &Error{Op: "finish", Code: code, JID: r.jid, Message: problem}
+		b.observer.ended(r.job, r.Outcome, err)
+	}
+}
+
+// invalid deals with reports one of which can't be used, such as one with data that is nested too
+// deeply: each is sent by itself, and the job of the invalid one fails.
+func (b *outbox) invalid(reports []*report, err error) {
+	switch r := reports[0]; {
+	case len(reports) > 1:
+		b.separate(reports)
+	case r.Action != ActionFail || r.data != "":
+		r.Outcome, r.data = Outcome{Action: ActionFail, Group: "refused", Err: err}, ""
+		b.requeue(reports)
+	default:
+		b.abandon(r, err)
+	}
+}
+
+// separate has each report sent by itself: what the server refused may be one of them.
+func (b *outbox) separate(reports []*report) {
+	for _, r := range reports {
+		r.alone = true
+	}
+	b.requeue(reports)
+}
+
+// refused deals with a report that the server refuses by itself, for instance because of a
+// damaged key. It is tried again for a while, and keeps no other report waiting. A general
+// refusal says nothing about the report, which is then tried until its lock has ended.
+func (b *outbox) refused(r *report, err error, general bool) {
+	r.refusals++
+	if r.lockEnded() || !general && r.refusals >= maxRefusals {
+		b.abandon(r, err)
+		return
+	}
+	if r.refusals == 1 {
+		b.log.outcomeRefused(r, err)
+	}
+	b.hold(r, refusedBackoff.After(r.refusals))
+}
+
+// abandon drops a report that the server does not take. The lock of its job ends by itself.
+func (b *outbox) abandon(r *report, err error) {
+	if !r.late {
+		b.counters.add(countLost)
+	}
+	b.log.abandoned(r, err)
+	b.observer.ended(r.job, r.Outcome, err)
+}
+
+// requeueLocked queues reports again whose locks have not ended, and abandons the others.
+func (b *outbox) requeueLocked(reports []*report, err error) {
+	var kept []*report
+	for _, r := range reports {
+		if r.lockEnded() {
+			b.abandon(r, err)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	b.requeue(kept)
+}

@@ -1,0 +1,321 @@
+package qless
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// An activeJob is a job at work in this process.
+type activeJob struct {
+	job      *Job
+	jid      string // these four are as the job was taken: a handler may change its own
+	klass    string
+	queue    string
+	original json.RawMessage
+	since    string // when it was taken, as the server said
+	attempt  int    // 1 the first time in its queue
+	waited   time.Duration
+	route    *route // nil if its klass has no handler here
+	started  time.Time
+	ran      time.Duration // set when the handler has returned
+	cancel   context.CancelCauseFunc
+	hold     hold
+	lock     lock // guarded by the lock keeper
+
+	over      atomic.Bool   // JobEnded was reported
+	lossKnown chan struct{} // closed when the loss of the lock was reported
+}
+
+func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
+	job := reserved.job
+	a := &activeJob{
+		job:      job,
+		jid:      job.JID,
+		klass:    job.Klass,
+		queue:    job.Queue,
+		original: bytes.Clone(job.Data),
+		since:    job.since,
+		attempt:  max(job.Retries-job.Remaining, 0) + 1,
+		route:    w.mux.find(job.Klass),
+		started:  time.Now(),
+	}
+	if w.observer.notify != nil {
+		a.lossKnown = make(chan struct{})
+	}
+	job.hold = &a.hold
+	a.lock.extend(sent, reserved.heartbeat)
+	return a
+}
+
+// begin starts to work a job that was reserved by a call sent at a time, or releases it if its
+// lock may have ended on the way or the worker wants no jobs any more.
+func (w *Worker) begin(reserved reservedJob, sent time.Time) {
+	a := w.newActiveJob(reserved, sent)
+	late := time.Since(sent) >= reserved.heartbeat
+	if late || !w.takesJobs() {
+		w.release(a, late)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(w.base)
+	a.cancel = cancel
+	w.activate(a)
+	replaced, ok := w.locks.track(a)
+	if !ok {
+		w.retire(a)
+		cancel(nil)
+		w.release(a, false)
+		return
+	}
+	if replaced != nil {
+		replaced.cancel(ErrLockLost)
+		w.observer.lost(replaced, ErrLockLost)
+	}
+	w.outbox.forget(a.jid)
+	go w.work(ctx, a)
+}
+
+// release gives back a job that is not started.
+func (w *Worker) release(a *activeJob, late bool) {
+	r := a.report(Outcome{Action: ActionRelease})
+	r.job, r.late, r.until = nil, late, a.lock.until
+	w.outbox.add(r)
+}
+
+// work calls the handler of a job and reports the outcome, even if the handler ends its
+// goroutine.
+func (w *Worker) work(ctx context.Context, a *activeJob) {
+	defer a.cancel(nil)
+	w.observer.started(a)
+	if a.route == nil {
+		w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
+		w.finish(ctx, a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
+		return
+	}
+	err := redisx.ErrGoexit
+	defer func() {
+		a.ran = time.Since(a.started)
+		w.finish(ctx, a, w.decide(a, err))
+	}()
+	err = w.call(ctx, a)
+}
+
+// call calls the handler, with the middleware around it. A panic is an error.
+func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
+	if limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
+		defer cancel()
+		defer func() { err = ranTooLong(ctx, err) }()
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			err = w.panicked(a, value)
+		}
+	}()
+	handler := a.route.handler
+	for i := len(w.middleware) - 1; i >= 0; i-- {
+		handler = w.middleware[i](handler)
+	}
+	return handler(ctx, a.job)
+}
+
+// ranTooLong makes the error of a handler's context an [ErrMaxRunTime] if that is why the context
+// ended.
+func ranTooLong(ctx context.Context, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), ErrMaxRunTime) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)
+}
+
+// panicked returns the error of a job for a panic that is under way.
+func (w *Worker) panicked(a *activeJob, value any) error {
+	err := &PanicError{Value: value, Stack: debug.Stack()}
+	w.observer.panicked(a, err)
+	return FailWith(a.klass+":panic", err)
+}
+
+// decide returns the report of a job whose handler has returned. A panic of the Backoff or of
+// FailGroup counts as one of the handler.
+func (w *Worker) decide(a *activeJob, err error) (r *report) {
+	defer func() {
+		if value := recover(); value != nil {
+			r = w.reportOf(a, w.panicked(a, value))
+		}
+	}()
+	return w.reportOf(a, err)
+}
+
+func (w *Worker) reportOf(a *activeJob, err error) *report {
+	data, dataErr := a.changedData()
+	if dataErr != nil {
+		err = FailWith(a.klass+":data", dataErr)
+	}
+	r := a.report(w.settled(a, err))
+	r.data = data
+	return r
+}
+
+// report returns a report of the job.
+func (a *activeJob) report(outcome Outcome) *report {
+	return &report{Outcome: outcome, job: a, jid: a.jid, queue: a.queue, since: a.since}
+}
+
+// changedData returns the job's data if the handler has changed it, else nothing.
+func (a *activeJob) changedData() (string, error) {
+	if bytes.Equal(a.job.Data, a.original) {
+		return "", nil
+	}
+	return a.job.data("complete")
+}
+
+// settled returns the outcome that an error means for a job, with everything that the error
+// leaves to the worker.
+func (w *Worker) settled(a *activeJob, err error) Outcome {
+	o := OutcomeOf(err)
+	switch o.Action {
+	case ActionComplete:
+		problem := o.Err
+		if problem == nil && o.hasNext() {
+			problem = o.checkNext(a.jid)
+		}
+		if problem != nil {
+			return Outcome{Action: ActionFail, Group: a.klass + ":next", Err: problem}
+		}
+		return o
+	case ActionFail:
+		o.Group = cmp.Or(o.Group, a.klass)
+	case ActionRelease:
+		if o.Delay <= 0 {
+			o.Delay = minSnooze
+		}
+		return o
+	case ActionRetry:
+		if o.Delay == 0 {
+			o.Delay = w.backoffOf(a)(a.job, a.attempt, err)
+		}
+		o.Delay = max(o.Delay, 0)
+		if o.Group == "" {
+			o.Group = cmp.Or(w.cfg.FailGroup(a.job, o.Err), a.klass)
+		}
+	default:
+		problem := invalid("work", a.jid, "unknown Action %q of an Outcome", o.Action)
+		return Outcome{Action: ActionFail, Group: a.klass + ":outcome", Err: problem}
+	}
+	if _, direct := err.(*Outcome); !direct && o.Err != nil {
+		o.Err = err // with what was wrapped around the outcome
+	}
+	return o
+}
+
+func (w *Worker) backoffOf(a *activeJob) Backoff {
+	if a.route.backoff != nil {
+		return a.route.backoff
+	}
+	return w.cfg.Backoff
+}
+
+// finish puts the report of a job into the outbox, unless the handler has ended the job itself,
+// or the lock was lost.
+func (w *Worker) finish(ctx context.Context, a *activeJob, r *report) {
+	ended := a.hold.ended.Load()
+	held := w.locks.take(a)
+	switch {
+	case held && ended:
+		w.counters.add(countEnded)
+		w.retire(a)
+	case held:
+		r.until = a.lock.until
+		w.retire(a, r)
+	default:
+		if !ended && isLoss(context.Cause(ctx)) {
+			w.counters.add(countLost)
+		}
+		w.retire(a)
+	}
+	w.locks.left(a)
+	w.checkQuiet()
+	w.loop.due.notify()
+	if ended {
+		w.observer.ended(a, a.hold.outcome, nil)
+	} else if !held {
+		w.discard(a, r, context.Cause(ctx))
+	}
+}
+
+// discard drops the report of a job whose lock was lost or released.
+func (w *Worker) discard(a *activeJob, r *report, cause error) {
+	if a.lock.expired && !w.locks.holds(a.jid) {
+		w.retryLate(a)
+	}
+	if !errors.Is(cause, ErrCanceled) { // that was reported when it was canceled
+		w.log.discarded(a, r.Outcome, cause)
+	}
+	w.observer.ended(a, r.Outcome, cause)
+}
+
+// isLoss reports whether a job was lost for another reason than that it was canceled, or released
+// to stop.
+func isLoss(cause error) bool {
+	return !errors.Is(cause, ErrCanceled) && !errors.Is(cause, ErrStopped)
+}
+
+// unknownLock is how long a lock is taken to last whose end is not known.
+const unknownLock = time.Minute
+
+// retryLate retries a job whose lock has expired: a renewal that was still on its way may have
+// locked it again, for nobody.
+func (w *Worker) retryLate(a *activeJob) {
+	r := a.report(Outcome{Action: ActionRetry})
+	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
+	w.outbox.add(r)
+	w.loop.due.notify()
+}
+
+// lost ends the work on a job whose lock was lost. Its outcome will be discarded.
+func (w *Worker) lost(lost lostLock) {
+	a, cause := lost.job, lost.cause
+	canceled := errors.Is(cause, ErrCanceled)
+	if canceled {
+		w.counters.add(countCanceled)
+	}
+	a.cancel(cause)
+	switch {
+	case canceled:
+		w.log.canceled(a)
+	case lost.problem == "":
+		w.log.lockExpired(a)
+	default:
+		w.log.lockLost(a, lost.problem)
+	}
+	w.observer.lost(a, cause)
+	w.checkQuiet()
+}
+
+// releaseAll ends the contexts of the jobs that still run, and releases the jobs.
+func (w *Worker) releaseAll() {
+	all := w.locks.takeAll()
+	for _, a := range all {
+		if !a.hold.ended.Load() {
+			r := a.report(Outcome{Action: ActionRelease})
+			r.job, r.until = nil, a.lock.until
+			w.outbox.add(r)
+		}
+		w.locks.left(a)
+		a.cancel(ErrStopped)
+	}
+	w.checkQuiet()
+	w.loop.due.notify()
+	for _, a := range all {
+		w.observer.lost(a, ErrStopped)
+	}
+}

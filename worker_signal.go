@@ -1,0 +1,32 @@
+package qless
+
+import "sync"
+
+// A signal wakes a goroutine that waits for it. Signals that are sent before it wakes are one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// A latch is opened once.
+type latch struct {
+	c    chan struct{} // closed when the latch is open
+	once *sync.Once
+}
+
+func newLatch() latch { return latch{make(chan struct{}), &sync.Once{}} }
+
+// open opens the latch, and reports whether it was closed before.
+func (l latch) open() (opened bool) {
+	l.once.Do(func() {
+		close(l.c)
+		opened = true
+	})
+	return opened
+}

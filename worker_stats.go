@@ -1,0 +1,186 @@
+package qless
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// WorkerStats is what a worker does and has done since it was started.
+type WorkerStats struct {
+	// Completed counts jobs that were completed, for good or into a next queue.
+	Completed int `json:"completed"`
+
+	// Failed counts jobs that were failed at once. One without retries left counts as retried.
+	Failed int `json:"failed"`
+
+	// Retried counts jobs that were retried, or failed because they had no retries left.
+	Retried int `json:"retried"`
+
+	// Released counts jobs that were released without using up a retry.
+	Released int `json:"released"`
+
+	// Ended counts jobs that their handlers ended themselves.
+	Ended int `json:"ended"`
+
+	// Canceled counts jobs that were canceled while they ran.
+	Canceled int `json:"canceled"`
+
+	// Lost counts outcomes that were discarded, because the lock was lost or the server refused
+	// them.
+	Lost int `json:"lost"`
+
+	// Running are the jobs at work, oldest first.
+	Running []RunningJob `json:"running"`
+
+	// Queues are where jobs are taken from, as the patterns match now.
+	Queues []string `json:"queues"`
+
+	// Paused reports whether the worker is paused.
+	Paused bool `json:"paused"`
+
+	// LastTurn is when the server last answered.
+	LastTurn time.Time `json:"last_turn,omitzero"`
+}
+
+// RunningJob is a job that a worker is running.
+type RunningJob struct {
+	JID   string    `json:"jid"`
+	Klass string    `json:"klass"`
+	Queue string    `json:"queue"`
+	Since time.Time `json:"since"`
+}
+
+// Stats returns what the worker does and has done.
+func (w *Worker) Stats() WorkerStats {
+	s := w.counters.read()
+	s.Queues, s.Paused, s.LastTurn = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
+	for _, a := range w.locks.held() {
+		running := RunningJob{JID: a.jid, Klass: a.klass, Queue: a.queue, Since: a.started}
+		s.Running = append(s.Running, running)
+	}
+	slices.SortFunc(s.Running, func(a, b RunningJob) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.JID, b.JID))
+	})
+	return s
+}
+
+// Healthy returns nil while the worker does its work, for a readiness probe: it was started and
+// not stopped, and the server has answered it within two poll intervals and did not refuse what
+// it was last asked. A worker that is paused or fully busy asks nothing, and is healthy.
+//
+// If the server refuses, the error has its words. It is [ErrServer], or [ErrUnavailable] while
+// the server takes no commands at all.
+func (w *Worker) Healthy() error {
+	switch w.currentState() {
+	case workerNew:
+		return &Error{Op: "work", Code: CodeStopped, Message: "the worker was not started"}
+	case workerStopping, workerClosed:
+		return &Error{Op: "work", Code: CodeStopped, Message: "the worker was stopped"}
+	}
+	return w.health.check(2 * w.cfg.PollInterval)
+}
+
+// counters count what a worker has done.
+type counters struct {
+	mu    sync.Mutex
+	stats WorkerStats // only its counts are used
+}
+
+// add counts one more of what a function picks.
+func (c *counters) add(count func(*WorkerStats) *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*count(&c.stats)++
+}
+
+func (c *counters) read() WorkerStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+func countEnded(s *WorkerStats) *int    { return &s.Ended }
+func countCanceled(s *WorkerStats) *int { return &s.Canceled }
+func countLost(s *WorkerStats) *int     { return &s.Lost }
+
+// health is how the exchanges of a worker with the server go.
+type health struct {
+	mu         sync.Mutex
+	answeredAt time.Time // when an exchange last went well
+	askedAt    time.Time // since when an exchange is due, or tried; zero if none is
+	refused    error     // what the server answered when it refused the last exchange
+}
+
+// asks notes that there is something to exchange with the server.
+func (h *health) asks() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.askedAt.IsZero() {
+		h.askedAt = time.Now()
+	}
+}
+
+// asksNothing notes that no exchange is due any more.
+func (h *health) asksNothing() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.askedAt = time.Time{}
+}
+
+// answered notes that the server has answered. The exchange may go on.
+func (h *health) answered() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answeredAt = time.Now()
+}
+
+// succeeded notes that an exchange went well.
+func (h *health) succeeded() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answeredAt, h.askedAt, h.refused = time.Now(), time.Time{}, nil
+}
+
+// failed notes that an exchange failed.
+func (h *health) failed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = nil
+	if redisx.IsAnswer(err) {
+		h.refused = err
+	}
+}
+
+func (h *health) lastTurn() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answeredAt
+}
+
+// check errors if the server refuses, or has not answered for longer than a limit.
+func (h *health) check(limit time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	message := ""
+	switch silence := time.Since(h.askedAt); {
+	case h.refused != nil:
+		code := CodeServer
+		if errors.Is(h.refused, ErrUnavailable) {
+			code = CodeUnavailable
+		}
+		return &Error{Op: "work", Code: code, Err: h.refused,
+			Message: "the server refuses: " + redisx.Answer(h.refused)}
+	case h.answeredAt.IsZero():
+		message = "the server has not answered yet"
+	case !h.askedAt.IsZero() && silence > limit:
+		message = "the server has not answered for " + silence.Round(time.Second).String()
+	default:
+		return nil
+	}
+	return &Error{Op: "work", Code: CodeUnavailable, Message: message}
+}
