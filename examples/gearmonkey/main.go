@@ -41,7 +41,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer disconnect.Redis(out)
+	defer disconnect()
 	client := gearmonkey.NewClient(rdb)
 
 	stopWorkers := startWorkers(ctx, client, 3)

@@ -1,0 +1,81 @@
+package docs
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// maxColumns is how long a line may be, except in a table, which can't be wrapped.
+const maxColumns = 100
+
+func TestLinesAreNotTooLong(t *testing.T) {
+	for _, page := range pages(t) {
+		for i, line := range strings.Split(read(t, page), "\n") {
+			if utf8.RuneCountInString(line) > maxColumns && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d: the line has more than %d characters", page, i+1, maxColumns)
+			}
+		}
+	}
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, match := range linkPattern.FindAllStringSubmatch(read(t, page), -1) {
+			link := match[1]
+			if strings.Contains(link, "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(link, "#")
+			target := page
+			if path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s: %v", page, link, err)
+			} else if anchor != "" && !anchors(read(t, target))[anchor] {
+				t.Errorf("%s links to %s: there is no such heading", page, link)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors that a page's headings have on GitHub.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for _, match := range headingPattern.FindAllStringSubmatch(text, -1) {
+		plain := notInAnchor.ReplaceAllString(strings.ToLower(match[1]), "")
+		found[strings.ReplaceAll(plain, " ", "-")] = true
+	}
+	return found
+}
+
+func TestPicturesAreXML(t *testing.T) {
+	pictures, err := filepath.Glob(filepath.Join(root, "docs", "*.svg"))
+	require.NoError(t, err)
+	require.NotEmpty(t, pictures)
+	for _, picture := range pictures {
+		file, err := os.Open(picture)
+		require.NoError(t, err)
+		decoder := xml.NewDecoder(file)
+		for err == nil {
+			_, err = decoder.Token()
+		}
+		require.True(t, errors.Is(err, io.EOF), "%s: %v", picture, err)
+		require.NoError(t, file.Close())
+	}
+}
