@@ -23,7 +23,8 @@ func WithReplicas(count int, timeout time.Duration) Option {
 // checkReplicas errors unless the replicas of such a client can be waited for.
 func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	if r.Count < 1 || r.Timeout < time.Millisecond {
-		return invalid("new", "", "%d replicas can't be waited for %v: at least 1, for at least 1ms", r.Count, r.Timeout)
+		return invalid("new", "", "%d replicas can't be waited for %v: at least 1, for at least 1ms",
+			r.Count, r.Timeout)
 	}
 	if !script.CanWait(rdb) {
 		return invalid("new", "", "replicas can't be waited for with a %T", rdb)
@@ -40,7 +41,8 @@ func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any)
 	var missing *script.ReplicasError
 	if errors.As(err, &missing) {
 		return reply, &Error{
-			Op: op, Code: CodeNotReplicated, JID: jid, Message: "put, but " + missing.Error(), Err: missing.Err,
+			Op: op, Code: CodeNotReplicated, JID: jid,
+			Message: "put, but " + missing.Error(), Err: missing.Err,
 		}
 	}
 	return reply, wrap(op, jid, err)

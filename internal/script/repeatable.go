@@ -1,9 +1,9 @@
 package script
 
-// repeatable lists the commands that may be sent again when a connection breaks before their reply:
-// run twice, they do what they do once. Any other command is sent once, and the caller learns that
-// its outcome is unknown: a pop that runs twice would strand the jobs of the first until their locks
-// end.
+// repeatable lists the commands that may be sent again when a connection breaks before their
+// reply: run twice, they do what they do once. Any other command is sent once, and the caller
+// learns that its outcome is unknown: a pop that runs twice would strand the jobs of the first
+// until their locks end.
 var repeatable = map[string]bool{
 	"config.get": true, "config.set": true, "config.unset": true, "failed": true, "get": true,
 	"heartbeat": true, "jobs": true, "length": true, "multiget": true, "pause": true, "peek": true,
