@@ -3,7 +3,6 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME    ?= 10s
 MODEL_STEPS ?= 200000
 PACKAGES    ?= 3
-SERIAL      := ./tests/atomic ./tests/conformance ./tests/model
 LUA         := .cache/lua
 
 .DEFAULT_GOAL := help
@@ -15,13 +14,9 @@ LUA         := .cache/lua
 help: ## show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-# What is in SERIAL runs the scripts by one client at a time, much of it on an in-memory Redis. The
-# race detector would find nothing there, and take as long as for all others.
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
-	go test -race -timeout 30m -p $(PACKAGES) \
-		$$(go list ./... | grep -vxF "$$(go list $(SERIAL))")
-	go test -timeout 30m -p $(PACKAGES) $(SERIAL)
+	go test -race -timeout 30m -p $(PACKAGES) ./...
 
 .PHONY: cover
 cover: ## run the tests of the root package's code and print how much of it they reach

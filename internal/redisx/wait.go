@@ -48,7 +48,9 @@ func (b Backoff) Wait(ctx context.Context, failures int) bool {
 // Outlive returns a context with the values of another one, that goes on for a time after the other
 // has ended, and then ends with a cause. It is for what must still be done by something that was
 // stopped. The function that is returned ends it earlier, and must be called.
-func Outlive(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelCauseFunc) {
+func Outlive(
+	ctx context.Context, d time.Duration, cause error,
+) (context.Context, context.CancelCauseFunc) {
 	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		timer := time.AfterFunc(d, func() { cancel(cause) })

@@ -92,8 +92,8 @@ func (p *Pipeline) send(ctx context.Context, calls []*call, texts bool) {
 	}
 }
 
-// fail gives a command the error of the pipeline, if it has neither a reply nor an error of its own:
-// the connection could not be used at all.
+// fail gives a command the error of the pipeline, if it has neither a reply nor an error of its
+// own: the connection could not be used at all.
 func (c *call) fail(err error) {
 	if err != nil && c.cmd.Err() == nil && c.cmd.Val() == nil {
 		c.cmd.SetErr(err)

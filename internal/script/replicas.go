@@ -18,7 +18,8 @@ type Replicas struct {
 	Timeout time.Duration
 }
 
-// A ReplicasError means that a command ran, but not enough replicas are known to have what it wrote.
+// A ReplicasError means that a command ran, but not enough replicas are known to have what it
+// wrote.
 type ReplicasError struct {
 	Have, Want int
 	Err        error // why it is not known how many have it; nil when it is known

@@ -26,8 +26,8 @@ type Runner struct {
 // keys of the namespace are in one place again.
 const guardKey = "x:guard"
 
-// NewRunner returns a runner. The scripts are given the clock's time, or none when the clock is nil,
-// and then take the server's.
+// NewRunner returns a runner. The scripts are given the clock's time, or none when the clock is
+// nil, and then take the server's.
 func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
 	r := &Runner{set: set, rdb: rdb, prefix: prefix, clock: clock}
 	if _, ok := rdb.(*redis.ClusterClient); ok {

@@ -1,6 +1,6 @@
 // Package script runs the Lua scripts of a source tree, one file a command, on the server that has
-// a namespace: by their digests, or by their texts when the server does not know them, alone or in a
-// pipeline, and again when they surely did not run.
+// a namespace: by their digests, or by their texts when the server does not know them, alone or in
+// a pipeline, and again when they surely did not run.
 package script
 
 import (
