@@ -22,7 +22,7 @@ func TestInMemory(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), &out))
-	require.Equal(t, want, out.String())
+	require.Equal(t, "Redis: in memory (set REDIS_URL to use a server)\n"+want, out.String())
 }
 
 func TestOnAServer(t *testing.T) {
@@ -31,7 +31,7 @@ func TestOnAServer(t *testing.T) {
 	for range 2 {
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), &out))
-		require.Equal(t, want, out.String())
+		require.Equal(t, "Redis: redis://"+server.Addr()+"\n"+want, out.String())
 	}
 	require.Equal(t, "0", server.Client(t).Get(t.Context(), "count:"+function).Val())
 }

@@ -24,13 +24,9 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // connections that break are part of the tests
+	testkit.Silence() // connections that break are part of the tests
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // reply is an error that the server said.
 type reply string

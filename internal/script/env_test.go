@@ -1,7 +1,6 @@
 package script_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"testing/fstest"
@@ -15,24 +14,25 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // connections that break are part of the tests
+	testkit.Silence() // connections that break are part of the tests
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // qless has the commands of this project.
 var qless = script.NewSet(os.DirFS("../../lua"))
 
 // small has commands that are easy to look into.
 var small = script.NewSet(fstest.MapFS{
-	"echo.lua":    {Data: []byte("-- Echo.\n\nreturn {#KEYS, KEYS[1], KEYS[2] or '', unpack(ARGV)}\n")},
-	"nothing.lua": {Data: []byte("-- Nothing.\n\nreturn false\n")},
-	"broken.lua":  {Data: []byte("-- Broken.\n\nerror('broken')\n")},
-	"tell.lua":    {Data: []byte("-- Tell.\n\nreturn redis.call('rpush', KEYS[1] .. ARGV[2], ARGV[3])\n")},
+	"echo.lua":    source("return {#KEYS, KEYS[1], KEYS[2] or '', unpack(ARGV)}"),
+	"nothing.lua": source("return false"),
+	"broken.lua":  source("error('broken')"),
+	"push.lua":    source("return redis.call('rpush', KEYS[1] .. ARGV[2], ARGV[3])"),
 })
+
+// source returns the source of a command that is sent once.
+func source(body string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte("-- A command.\n--\n-- Repeat   once\n-- Needs    rpush\n\n" + body + "\n")}
+}
 
 // An env is a real server of its own, and a runner on it.
 type env struct {

@@ -14,12 +14,12 @@ import (
 func TestReplicasThatAreMissing(t *testing.T) {
 	e := newEnv(t, small)
 	reply, err := e.RunReplicated(t.Context(), script.Replicas{Count: 1, Timeout: time.Millisecond},
-		"tell", "list", "a")
+		"push", "list", "a")
 	require.Equal(t, int64(1), reply, "the command ran")
 	var missing *script.ReplicasError
 	require.ErrorAs(t, err, &missing)
 	require.Equal(t, &script.ReplicasError{Have: 0, Want: 1}, missing)
-	require.Equal(t, "0 of 1 replicas have it", err.Error())
+	require.Equal(t, "only 0 of 1 replicas confirmed it", err.Error())
 }
 
 func TestACommandThatFailsIsNotWaitedFor(t *testing.T) {

@@ -67,7 +67,7 @@ func TestTheTextOfAnUnknownScriptIsNotSentTwice(t *testing.T) {
 	e := newEnv(t, small)
 	proxy, runner := e.proxied(small)
 	proxy.CutBeforeReply("EVAL\r\n")
-	_, err := runner.Run(t.Context(), "tell", "list", "a")
+	_, err := runner.Run(t.Context(), "push", "list", "a")
 	require.Error(t, err)
 	require.Equal(t, []string{"a"}, e.list("ql:list"))
 	require.Equal(t, 1, proxy.Seen("EVAL\r\n"))
@@ -111,7 +111,7 @@ func TestACommandThatSurelyDidNotRunIsSentAgain(t *testing.T) {
 			}
 			return nil
 		}})
-		_, err := script.NewRunner(small, rdb, "ql:", nil).Run(t.Context(), "tell", "list", "a")
+		_, err := script.NewRunner(small, rdb, "ql:", nil).Run(t.Context(), "push", "list", "a")
 		require.Equal(t, failures < 4, err == nil)
 		require.Equal(t, want, sent)
 		require.NoError(t, rdb.Close())
