@@ -15,8 +15,8 @@ type Code string
 const (
 	CodeFinished    Code = "finished"
 	CodeInvalid     Code = "invalid"
-	CodeNoWorkers   Code = "no workers"
-	CodeNotFound    Code = "not found"
+	CodeNoWorkers   Code = "no_workers"
+	CodeNotFound    Code = "not_found"
 	CodeScript      Code = "script"
 	CodeServer      Code = "server"
 	CodeStopped     Code = "stopped"

@@ -13,7 +13,7 @@ type Code string
 // The codes of errors. Each has a sentinel of the same name for [errors.Is].
 const (
 	CodeInvalid     Code = "invalid"
-	CodeLeaseLost   Code = "lease lost"
+	CodeLeaseLost   Code = "lease_lost"
 	CodeServer      Code = "server"
 	CodeStopped     Code = "stopped"
 	CodeUnavailable Code = "unavailable"

@@ -145,7 +145,7 @@ func (o *ours) list(ctx context.Context, op string, a args) (any, error) {
 		}
 		return nil, r.Cancel(ctx)
 	case "set":
-		return nil, o.client.Config().Set(ctx, a.text("option"), a["value"])
+		return nil, o.client.Config().SetRaw(ctx, a.text("option"), fmt.Sprint(a["value"]))
 	case "unset":
 		return nil, o.client.Config().Unset(ctx, a.text("option"))
 	case "get":
@@ -200,15 +200,21 @@ var onJob = map[string]func(ctx context.Context, job *qless.Job, a args) (any, e
 		return nil, job.Undepend(ctx, a.texts("on")...)
 	},
 	"tag": func(ctx context.Context, job *qless.Job, a args) (any, error) {
-		err := job.Tag(ctx, a.texts("tags")...)
-		return append([]string{}, job.Tags...), err
+		return tagsAfter(ctx, job, job.Tag(ctx, a.texts("tags")...))
 	},
 	"untag": func(ctx context.Context, job *qless.Job, a args) (any, error) {
-		err := job.Untag(ctx, a.texts("tags")...)
-		return append([]string{}, job.Tags...), err
+		return tagsAfter(ctx, job, job.Untag(ctx, a.texts("tags")...))
 	},
 	"track":   func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Track(ctx) },
 	"untrack": func(ctx context.Context, job *qless.Job, a args) (any, error) { return nil, job.Untrack(ctx) },
+}
+
+// tagsAfter returns the tags of a job that a call has changed.
+func tagsAfter(ctx context.Context, job *qless.Job, err error) (any, error) {
+	if err == nil {
+		err = job.Refresh(ctx)
+	}
+	return append([]string{}, job.Tags...), err
 }
 
 // begin begins a scenario: the worker has a name, and holds nothing.

@@ -206,11 +206,3 @@ func offline(t testing.TB) *qless.Client {
 
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
-
-// jsonOf returns a value as JSON.
-func jsonOf(t testing.TB, value any) string {
-	t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(t, err)
-	return string(text)
-}
