@@ -44,13 +44,13 @@
 //
 // Instead of completing a job, its worker can send it on to another queue ([Job.Next]), put it back
 // to be tried again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
-// ([Job.Fail]), which keeps it in a failure group until it is put back ([Client.Unfail]) or canceled
-// ([Client.Cancel]).
+// ([Job.Fail]), which keeps it in a failure group until it is put back ([Client.Unfail]) or
+// canceled ([Client.Cancel]).
 //
 // All state, and every decision about it, is in Lua scripts that run atomically on the server; this
-// package sends arguments and returns typed values. Keys and commands are those of the qless clients
-// for Ruby, Python and PHP, which can share the Redis server when they load the script that
-// [DropInScript] returns.
+// package sends arguments and returns typed values. Keys and commands are those of the qless
+// clients for Ruby, Python and PHP, which can share the Redis server when they load the script
+// that [DropInScript] returns.
 //
 // # Time
 //
