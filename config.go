@@ -83,7 +83,7 @@ var queueSettings = map[string]kind{
 	suffixMaxConcurrency: kindCount,
 }
 
-// Config is the settings of a namespace, which all its clients share.
+// A Config gives access to the settings of a namespace, which all its clients share.
 type Config struct {
 	client *Client
 }

@@ -38,18 +38,19 @@
 //
 // # Jobs
 //
-// A job has an id (jid), a klass that names the kind of work, and data in JSON. Who pops a job holds
-// its lock for the queue's heartbeat time, 60 s by default, and renews it by [Job.Heartbeat]. A job
+// A job has an id (jid), a klass that names the kind of work, and data in JSON. Popping a job locks
+// it for the queue's heartbeat time, 60 s by default, and [Job.Heartbeat] renews the lock. A job
 // whose lock has ended goes to the next Pop and uses up one retry: jobs are run at least once.
 //
-// Instead of completing a job, its worker can send it on to another queue, put it back to be tried
-// again ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a failure group until it is put
-// back ([Queue.Unfail]) or canceled ([Client.Cancel]).
+// Instead of completing a job, its worker can send it on to another queue ([Job.Next]), put it back
+// to be tried again ([Job.Retry]), release it without using up a retry ([Job.Release]), or fail it
+// ([Job.Fail]), which keeps it in a failure group until it is put back ([Client.Unfail]) or
+// canceled ([Client.Cancel]).
 //
 // All state, and every decision about it, is in Lua scripts that run atomically on the server; this
-// package sends arguments and returns typed values. Keys and commands are those of the qless clients
-// for Ruby, Python and PHP, which can share the Redis server when they load the script that
-// [DropInScript] returns.
+// package sends arguments and returns typed values. Keys and commands are those of the qless
+// clients for Ruby, Python and PHP, which can share the Redis server when they load the script
+// that [DropInScript] returns.
 //
 // # Time
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // A Code says what kind of error an [Error] is, for programs that translate errors, such as a
-// gateway of another protocol.
+// gateway to another protocol.
 type Code string
 
 // The codes of errors. Each has a sentinel of the same name for [errors.Is].
@@ -52,7 +52,7 @@ var (
 	// ErrLockLost means that the job now belongs to another worker.
 	ErrLockLost error = &Error{Code: CodeLockLost, Message: "the job belongs to another worker"}
 
-	// ErrMaxRunTime means that the handler ran for longer than it may.
+	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
 	ErrMaxRunTime error = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
 
 	// ErrNotDepending means that the job waits for no other job, so its dependencies can't be
@@ -86,7 +86,7 @@ var (
 
 	// ErrUnavailable means that no answer came: the server could not be reached, the connection
 	// broke, or the caller's own context ended first; then errors.Is(err, context.Canceled) or
-	// context.DeadlineExceeded holds as well. The command may have run nevertheless.
+	// context.DeadlineExceeded holds as well. The command may still have run.
 	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 
 	// ErrWrongQueue means that the job is running in a queue other than the one named.

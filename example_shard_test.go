@@ -50,7 +50,8 @@ func ExampleNewShards() {
 			log.Fatal(err)
 		}
 		all += counts.Waiting
-		fmt.Println("as many wait as depend on them:", counts.Waiting > 0 && counts.Waiting == counts.Depends)
+		equal := counts.Waiting > 0 && counts.Waiting == counts.Depends
+		fmt.Println("as many wait as depend on them:", equal)
 	}
 	fmt.Println("waiting:", all)
 	// Output:

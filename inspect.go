@@ -15,8 +15,8 @@ type Range struct {
 	Offset int
 
 	// Limit is how many items to return at most. Defaults to 25. The special value -1 means all,
-	// and at most 100,000, which is also the greatest limit: the server does nothing else while it
-	// collects them.
+	// but not more than 100,000. A greater limit is refused, because the server does nothing else
+	// while it collects the items.
 	Limit int
 }
 

@@ -12,8 +12,8 @@ import (
 
 // A Call is one command that a client has sent to the server, with what came of it.
 type Call struct {
-	// Command is the qless command, such as "put". Subscriptions are "subscribe", and PING, INFO
-	// and the like, which connect a client, are not observed.
+	// Command is the qless command, such as "put". Subscriptions are "subscribe". Commands
+	// that set up a connection, such as PING and INFO, are not observed.
 	Command string
 
 	// Queue and Klass are those of the job or jobs, where the command has them and they are the

@@ -186,7 +186,7 @@ func (o *Outcome) hasNext() bool {
 		o.Retries != nil || o.Tags != nil
 }
 
-// An actionSpec is how an action is told to the script finish, and counted.
+// An actionSpec is how an action is passed to the script finish, and counted.
 type actionSpec struct {
 	args  func(o *Outcome) []string
 	since []string // what goes before the time at which the job was taken

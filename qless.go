@@ -64,7 +64,7 @@ func WithLogger(logger *slog.Logger) ClientOption {
 }
 
 // WithWorkerName sets the name under which the client pops and works jobs. Defaults to
-// host-pid-random, which no other client has.
+// host-pid-random, which no other client has. A [Worker] has a name of its own: see [WorkerConfig].
 func WithWorkerName(name string) ClientOption {
 	return func(c *Client) { c.worker = name }
 }

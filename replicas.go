@@ -12,7 +12,7 @@ import (
 
 // WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until count replicas have it
 // too, so that it outlives the loss of the master. If fewer have confirmed it by the timeout, the
-// job is put nevertheless, and the error is [ErrNotReplicated].
+// job is put all the same, and the error is [ErrNotReplicated].
 //
 // Each such call takes one more round trip, from the master to its replicas; [Queue.PutMany] waits
 // once for up to 1000 jobs. It uses the command WAIT.

@@ -33,12 +33,12 @@ const (
 const maxMissed = 100
 
 // A Schedule puts a job into a queue at certain times, while a worker runs that has it in
-// [WorkerConfig].Schedules. However many workers have it, each time has one job: the last one
-// is kept on the server, by the schedule's ID. What is due is decided by the server's clock,
-// or that of [WithClock].
+// [WorkerConfig].Schedules. However many workers have it, one job is put for each time: the
+// server stores the last time under the schedule's ID. The server's clock decides what is due, or
+// that of [WithClock].
 //
-// Unlike a recurring job ([Queue.Recur]), which the pop of any client puts, it needs a running
-// worker, and knows calendars and time zones.
+// Unlike a recurring job ([Queue.Recur]), which is put when any client pops its queue, it needs a
+// running worker, and knows calendars and time zones.
 type Schedule struct {
 	// ID names the schedule on the server. To change what a schedule does, keep its ID. The
 	// jid of each job is <ID>@<time>, unless the Options say otherwise.
