@@ -18,18 +18,18 @@ import (
 //go:embed bullmq.mjs
 var bullmqProgram []byte
 
-// What npm installs, at versions that can be named beside the results.
+// The packages that npm installs, at fixed versions to report with the results.
 const (
 	bullmqPackage  = "bullmq@6.7.0"
 	ioredisPackage = "ioredis@5"
 )
 
-// bullmq is BullMQ through node, in a temporary folder.
+// bullmq is BullMQ run by node in a temporary folder.
 type bullmq struct {
 	folder string
 }
 
-// installBullMQ errors when there is no node, or npm can't get the packages.
+// installBullMQ returns an error if there is no node or npm can't install the packages.
 func installBullMQ(ctx context.Context) (*bullmq, error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -63,7 +63,7 @@ func (b *bullmq) version(name string) string {
 	return manifest.Version
 }
 
-// bullmqSession is a node process that does what it is asked to, by lines of JSON.
+// bullmqSession is a node process driven by lines of JSON.
 type bullmqSession struct {
 	load    load
 	bulk    bool
@@ -72,7 +72,7 @@ type bullmqSession struct {
 	out     *bufio.Reader
 }
 
-// open returns what opens sessions that put jobs singly or in bulk.
+// open returns a function that opens sessions, which put jobs singly or in bulk.
 func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, error) {
 	return func(ctx context.Context, s *server, l load) (session, error) {
 		_, port, err := net.SplitHostPort(s.addr())
@@ -92,12 +92,12 @@ func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, 
 		if err := session.process.Start(); err != nil {
 			return nil, err
 		}
-		_, err = session.done(ctx) // an answer says that it is up
+		_, err = session.done(ctx) // a reply means that it is ready
 		return session, err
 	}
 }
 
-// request is one line to the process, and reply the one that answers.
+// A request is one line sent to the process, and a reply is the line that answers it.
 type request struct {
 	Do          string `json:"do"`
 	Jobs        int    `json:"jobs,omitempty"`
@@ -133,8 +133,8 @@ func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
 	return err
 }
 
-// work returns when the jobs of the load were handled, so that no line of another request
-// comes between.
+// work returns when the jobs of the load have been handled, so that its lines do not mix with those
+// of other requests.
 func (s *bullmqSession) work(_ context.Context, to *crew) error {
 	_, err := s.ask(request{Do: "work", Concurrency: s.load.concurrency, Count: s.load.workers})
 	if err != nil || to.wanted == 0 {
@@ -152,7 +152,7 @@ func (s *bullmqSession) done(context.Context) (int, error) {
 	return told.Done, err
 }
 
-// pickUps measures in the process itself, which has the only clock that is fair to it.
+// pickUps measures inside the process, because only its own clock is fair to it.
 func (s *bullmqSession) pickUps(_ context.Context, jobs int) ([]time.Duration, error) {
 	told, err := s.ask(request{Do: "pickups", Jobs: jobs})
 	waits := make([]time.Duration, len(told.Waits))

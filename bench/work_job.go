@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// jobGroups measures whole jobs: all are put, then all are worked.
+// jobGroups measures whole jobs: all are put, then all are run.
 func (b *bench) jobGroups() []group {
 	var groups []group
 	for _, payload := range b.payloads {
@@ -50,8 +50,8 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 	return []sample{enqueued, worked, enqueued.plus(worked, "total")}, nil
 }
 
-// payloadOf makes JSON of so many bytes, or a few more: records, as programs send them, and
-// a text that fills up.
+// payloadOf returns JSON of the given number of bytes, or a few more: records like those of real
+// programs, and a text as padding.
 func payloadOf(bytes int) string {
 	const record = `{"id":1234,"name":"some text","done":false}`
 	records := max(1, (bytes-40)/(len(record)+1))

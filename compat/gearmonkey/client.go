@@ -34,7 +34,9 @@ func NewClient(rdb redis.UniversalClient) *Client {
 // The steps are not a transaction, but each starts only after the one before it is done, so a
 // queued job always has its input. Cost: four commands, one round trip each; one more for a roll
 // call and one for waiting.
-func (c *Client) Run(ctx context.Context, fn string, input []byte, options ...RunOption) (int64, error) {
+func (c *Client) Run(
+	ctx context.Context, fn string, input []byte, options ...RunOption,
+) (int64, error) {
 	if err := checkFunction("run", fn); err != nil {
 		return 0, err
 	}
@@ -80,7 +82,9 @@ func (c *Client) callRoll(ctx context.Context, fn string) error {
 }
 
 // create stores a job, announces it, and queues it.
-func (c *Client) create(ctx context.Context, fn string, id int64, input []byte, r *runOptions) error {
+func (c *Client) create(
+	ctx context.Context, fn string, id int64, input []byte, r *runOptions,
+) error {
 	err := c.send(ctx, "HMSET", jobKey(fn, id), "status", string(StatusIdle), "input", input).Err()
 	if err != nil {
 		return err
@@ -101,7 +105,9 @@ func (c *Client) create(ctx context.Context, fn string, id int64, input []byte, 
 //
 // The job need not be busy. If it does not exist, it is created. Finishing a job twice overwrites
 // the first outcome. The commands are not a transaction. Cost: five commands in one round trip.
-func (c *Client) Finish(ctx context.Context, fn string, id int64, output []byte, failure error) error {
+func (c *Client) Finish(
+	ctx context.Context, fn string, id int64, output []byte, failure error,
+) error {
 	if err := checkJob("finish", fn, id); err != nil {
 		return err
 	}

@@ -90,7 +90,9 @@ func (e *env) works(jobs int, handler gearmonkey.Handler) []int64 {
 	return e.worksWith(config(), jobs, handler)
 }
 
-func (e *env) worksWith(config gearmonkey.WorkerConfig, jobs int, handler gearmonkey.Handler) []int64 {
+func (e *env) worksWith(
+	config gearmonkey.WorkerConfig, jobs int, handler gearmonkey.Handler,
+) []int64 {
 	e.t.Helper()
 	ctx, stop := context.WithTimeout(e.t.Context(), patience)
 	defer stop()

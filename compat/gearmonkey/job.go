@@ -42,7 +42,9 @@ func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 
 // work calls a handler in a goroutine of its own, so that nothing it does can end the worker's. A
 // panic becomes an error.
-func (j *Job) work(ctx context.Context, handler Handler, log *slog.Logger) (output []byte, err error) {
+func (j *Job) work(
+	ctx context.Context, handler Handler, log *slog.Logger,
+) (output []byte, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -34,7 +34,9 @@ type Moved struct {
 // moved job stays idle until [Client.Finish] is called. A job that no longer exists is skipped.
 //
 // Each step is atomic. Cost: three commands per job, one round trip each.
-func (c *Client) Move(ctx context.Context, fn string, put func(ctx context.Context, job *Moved) error) (int, error) {
+func (c *Client) Move(
+	ctx context.Context, fn string, put func(ctx context.Context, job *Moved) error,
+) (int, error) {
 	if err := checkFunction("move", fn); err != nil {
 		return 0, err
 	}

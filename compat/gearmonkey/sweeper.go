@@ -180,7 +180,9 @@ func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) 
 }
 
 // addBusy adds the keys that are busy jobs to jobs.
-func (c *Client) addBusy(ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string) error {
+func (c *Client) addBusy(
+	ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string,
+) error {
 	pipe := c.rdb.Pipeline()
 	replies := map[int64]*redis.SliceCmd{}
 	for _, key := range keys {
@@ -215,7 +217,9 @@ redis.call('LPUSH', KEYS[2], ARGV[1])
 return 1`
 
 // requeue requeues a job if it is busy, and reports whether it was. It is sent once.
-func (c *Client) requeue(ctx context.Context, fn string, id int64, priority Priority) (bool, error) {
+func (c *Client) requeue(
+	ctx context.Context, fn string, id int64, priority Priority,
+) (bool, error) {
 	queued, err := c.sendOnce(ctx, "EVAL", requeueScript, 2,
 		jobKey(fn, id), queueKey(fn, string(priority)), id).Bool()
 	return queued, wrap("sweep", fn, id, err)

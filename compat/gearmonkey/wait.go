@@ -33,7 +33,9 @@ func (c *Client) wait(ctx context.Context, fn string, id int64, timeout time.Dur
 // that closes it, even during a wait. A pooled connection would be unavailable to others for the
 // whole wait, and nothing could end that. For clients other than those of a single server or a
 // cluster it returns the shared client, and the wait does not notice the end of the context.
-func (c *Client) connectionOf(ctx context.Context, key string) (redis.UniversalClient, func(), error) {
+func (c *Client) connectionOf(
+	ctx context.Context, key string,
+) (redis.UniversalClient, func(), error) {
 	server, err := c.serverOf(ctx, key)
 	if err != nil {
 		return nil, nil, err

@@ -59,7 +59,9 @@ func (c *Client) sendOnce(ctx context.Context, args ...any) *redis.Cmd {
 
 // pop waits for an element of the first non-empty list, and returns the list and the element, or
 // nothing after the timeout. A timeout of 0 waits forever. The command is sent once.
-func pop(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, keys ...string) ([]string, error) {
+func pop(
+	ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, keys ...string,
+) ([]string, error) {
 	cmd := rdb.Pipeline().BRPop(ctx, timeout, keys...) // only builds the command
 	err := rdb.Process(ctx, redisx.Once(cmd))
 	if errors.Is(err, redis.Nil) {
@@ -125,7 +127,9 @@ func (c *Client) begin(ctx context.Context, fn string, id int64) error {
 
 // end stores and announces the outcome of a job, in one packet, so that a client that dies is
 // unlikely to leave a lock without an expiry. It may be retried: clients are then notified twice.
-func (c *Client) end(ctx context.Context, op, fn string, id int64, status Status, output []byte) error {
+func (c *Client) end(
+	ctx context.Context, op, fn string, id int64, status Status, output []byte,
+) error {
 	pipe := c.rdb.Pipeline()
 	pipe.Do(ctx, "HMSET", jobKey(fn, id), "status", string(status), "output", output)
 	pipe.Do(ctx, "EXPIRE", jobKey(fn, id), jobSeconds)

@@ -82,7 +82,9 @@ func (c *Cleaner) follow(ctx context.Context, light, deep <-chan time.Time) {
 }
 
 // clean runs one kind of cleaning on all queues.
-func (c *Cleaner) clean(ctx context.Context, kind string, clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error)) {
+func (c *Cleaner) clean(
+	ctx context.Context, kind string, clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error),
+) {
 	for _, q := range c.queues {
 		log := c.cfg.Logger.With("queue", q.prefix, "kind", kind)
 		cleaned, err := clean(q, ctx, c.db)
@@ -105,7 +107,9 @@ func (c *Cleaner) clean(ctx context.Context, kind string, clean func(*Queue, con
 //
 // It returns nil at the end of the input, [ErrInvalid] for any other line, and the error if
 // cleaning, reading or writing fails.
-func ServeCleaner(ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer) error {
+func ServeCleaner(
+	ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer,
+) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		kind, prefix, found := strings.Cut(lines.Text(), ":")

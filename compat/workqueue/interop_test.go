@@ -191,7 +191,9 @@ func (s *stage) judge(t *testing.T, peers []peer) {
 }
 
 // start starts a peer in a role. Its output is read by lines until it ends.
-func (s *stage) start(ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string) error {
+func (s *stage) start(
+	ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string,
+) error {
 	_, port, err := net.SplitHostPort(s.server.Addr())
 	if err != nil {
 		return err

@@ -36,7 +36,9 @@ const waitSlice = time.Second
 // that. If another client's cleaner requeues the item in between, it is not returned. Cost: one
 // script of four commands. While it waits, Lease sends one more command a second and uses a
 // connection from the pool.
-func (q *Queue) Lease(ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration) (*Item, error) {
+func (q *Queue) Lease(
+	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
+) (*Item, error) {
 	if err := checkLease("lease", lease); err != nil {
 		return nil, err
 	}
@@ -75,7 +77,9 @@ type finding struct {
 }
 
 // take leases the next item, or the one with the popped id if it is given.
-func (q *Queue) take(ctx context.Context, db redis.UniversalClient, lease time.Duration, popped ...any) (finding, error) {
+func (q *Queue) take(
+	ctx context.Context, db redis.UniversalClient, lease time.Duration, popped ...any,
+) (finding, error) {
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
@@ -95,7 +99,9 @@ func (q *Queue) take(ctx context.Context, db redis.UniversalClient, lease time.D
 }
 
 // wait waits for an item and leases it. If ctx ended meanwhile, it returns the item to the queue.
-func (q *Queue) wait(ctx context.Context, db redis.UniversalClient, slice, lease time.Duration) (finding, error) {
+func (q *Queue) wait(
+	ctx context.Context, db redis.UniversalClient, slice, lease time.Duration,
+) (finding, error) {
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
@@ -120,7 +126,9 @@ func (q *Queue) wait(ctx context.Context, db redis.UniversalClient, slice, lease
 //
 // Renewing is not part of the protocol; to other clients it looks like a longer lease. It is atomic
 // and may be repeated. Cost: one script of four commands.
-func (q *Queue) Renew(ctx context.Context, db redis.UniversalClient, item *Item, lease time.Duration) (bool, error) {
+func (q *Queue) Renew(
+	ctx context.Context, db redis.UniversalClient, item *Item, lease time.Duration,
+) (bool, error) {
 	if err := checkLease("renew", lease); err != nil {
 		return false, err
 	}
@@ -129,8 +137,8 @@ func (q *Queue) Renew(ctx context.Context, db redis.UniversalClient, item *Item,
 }
 
 // Release ends a lease and requeues the item as the next one to be leased. It reports whether it
-// did: if this session does not hold the lease, or the item was completed or already requeued, it
-// returns false and changes nothing that matters to others.
+// did. If this session does not hold the lease, it returns false and nothing changes. It also
+// returns false if the item was completed or is already in the queue.
 //
 // Releasing is not part of the protocol: other clients wait for the lease to end. It is atomic and
 // never sent twice. Cost: one script of six commands, one of which takes time proportional to the

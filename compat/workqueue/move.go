@@ -22,7 +22,9 @@ const moveLease = time.Minute
 //
 // To keep moving items as they are added, use put as the handler of a [Worker]. Cost: two scripts
 // per item.
-func (q *Queue) Move(ctx context.Context, db redis.UniversalClient, put func(ctx context.Context, item *Item) error) (int, error) {
+func (q *Queue) Move(
+	ctx context.Context, db redis.UniversalClient, put func(ctx context.Context, item *Item) error,
+) (int, error) {
 	moved := 0
 	for {
 		item, err := q.Lease(ctx, db, false, 0, moveLease)

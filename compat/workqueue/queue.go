@@ -77,7 +77,9 @@ func (q *Queue) AddItem(ctx context.Context, db redis.UniversalClient, item Item
 // AddItemToPipeline is like [Queue.AddItem], in a pipeline: after Exec the command reports whether
 // the item was new. It sends the text of the script each time, about 700 bytes, because a pipeline
 // can't wait for the server to report that the script is unknown.
-func (q *Queue) AddItemToPipeline(ctx context.Context, pipe redis.Pipeliner, item Item) *redis.BoolCmd {
+func (q *Queue) AddItemToPipeline(
+	ctx context.Context, pipe redis.Pipeliner, item Item,
+) *redis.BoolCmd {
 	cmd := redis.NewBoolCmd(ctx, evalLine("eval", addScript.text, q.addKeys(item), []any{item.ID, item.Data})...)
 	_ = pipe.Process(ctx, cmd) // only queued: errors come with the reply
 	return cmd

@@ -96,7 +96,9 @@ type pipelineHook func(cmds []redis.Cmder)
 
 func (h pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (h pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h pipelineHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h pipelineHook) ProcessPipelineHook(
+	next redis.ProcessPipelineHook,
+) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		h(cmds)
 		return next(ctx, cmds)

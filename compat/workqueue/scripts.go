@@ -61,7 +61,9 @@ func newScript(text string, once bool) *script {
 
 // run runs the script and returns its reply, nil for none. If the server does not know the script,
 // run sends its text.
-func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []string, args ...any) (any, error) {
+func (s *script) run(
+	ctx context.Context, db redis.UniversalClient, keys []string, args ...any,
+) (any, error) {
 	c := s.call(ctx, "evalsha", s.sha, keys, args)
 	err := db.Process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -74,7 +76,9 @@ func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []strin
 	return c.Val(), nil
 }
 
-func (s *script) call(ctx context.Context, command, body string, keys []string, args []any) *redisx.Cmd {
+func (s *script) call(
+	ctx context.Context, command, body string, keys []string, args []any,
+) *redisx.Cmd {
 	line := evalLine(command, body, keys, args)
 	if s.once {
 		return redisx.NewOnceCmd(ctx, line...)
@@ -93,7 +97,9 @@ func evalLine(command, body string, keys []string, args []any) []any {
 }
 
 // yes runs a script that returns 1 for yes.
-func (s *script) yes(ctx context.Context, db redis.UniversalClient, keys []string, args ...any) (bool, error) {
+func (s *script) yes(
+	ctx context.Context, db redis.UniversalClient, keys []string, args ...any,
+) (bool, error) {
 	reply, err := s.run(ctx, db, keys, args...)
 	return reply == int64(1), err
 }

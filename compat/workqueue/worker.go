@@ -106,7 +106,9 @@ type Worker struct {
 }
 
 // NewWorker returns a worker for a queue. It does nothing until [Worker.Run] is called.
-func NewWorker(db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig) *Worker {
+func NewWorker(
+	db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig,
+) *Worker {
 	cfg := config.withDefaults()
 	cfg.Logger = cfg.Logger.With("queue", queue.prefix)
 	return &Worker{db: db, queue: queue, handler: handler, cfg: cfg}

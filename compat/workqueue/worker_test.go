@@ -19,7 +19,9 @@ import (
 
 // start runs a worker in the background and returns how to stop it, which is done at the end
 // at the latest.
-func (e *env) start(db *redis.Client, config workqueue.WorkerConfig, handler workqueue.Handler) (stop func()) {
+func (e *env) start(
+	db *redis.Client, config workqueue.WorkerConfig, handler workqueue.Handler,
+) (stop func()) {
 	e.t.Helper()
 	if config.Logger == nil {
 		config.Logger = quiet

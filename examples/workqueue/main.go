@@ -73,7 +73,9 @@ func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, picture
 }
 
 // workUntilDone works some items, one at a time, with a cleaner beside the worker.
-func workUntilDone(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer, items int) error {
+func workUntilDone(
+	ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer, items int,
+) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	handler := workqueue.JSONHandler(func(ctx context.Context, item *workqueue.Item, t thumbnail) error {

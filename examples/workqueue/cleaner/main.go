@@ -43,7 +43,9 @@ func main() {
 }
 
 // run cleans the queues with the prefixes, or without any those that the input names.
-func run(ctx context.Context, url string, config workqueue.CleanerConfig, prefixes []string, in io.Reader, out io.Writer) error {
+func run(
+	ctx context.Context, url string, config workqueue.CleanerConfig, prefixes []string, in io.Reader, out io.Writer,
+) error {
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		return err
