@@ -24,7 +24,7 @@ type signup struct {
 // A sendFunc sends a mail.
 type sendFunc func(ctx context.Context, to, text string) error
 
-// errNoMailbox means that an address does not exist: trying again is no use.
+// errNoMailbox means that an address does not exist, so that retrying is useless.
 var errNoMailbox = errors.New("no such mailbox")
 
 // logMail only logs the mail.
@@ -55,7 +55,7 @@ func newWorker(client *qless.Client, send sendFunc) (*qless.Worker, *metrics, er
 	return worker, m, nil
 }
 
-// handlers work the jobs.
+// handlers runs the jobs.
 type handlers struct {
 	send sendFunc
 }

@@ -1,9 +1,9 @@
 // Worker shows what a worker can do: typed handlers, middleware, retries, failure groups, a
-// schedule, and a stop that loses nothing.
+// schedule, and a shutdown that loses nothing.
 //
 //	go run ./examples/worker [-once]
 //
-// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and works them until
+// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and runs jobs until
 // Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
 package main
 
