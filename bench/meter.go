@@ -26,7 +26,8 @@ var uncounted = map[string]bool{
 }
 
 var scriptCalls = map[string]bool{
-	"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true, "fcall": true, "fcall_ro": true,
+	"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true,
+	"fcall": true, "fcall_ro": true,
 }
 
 func (s *server) read(ctx context.Context) (reading, error) {

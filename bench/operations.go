@@ -248,7 +248,8 @@ func (o *operations) fill(ctx context.Context, kind, queue string, jobs int) err
 	}
 	first := 0
 	return batches(jobs, slice, func(count int) error {
-		err := o.rdb.Eval(ctx, loadScript, nil, kind, queue, first, count, o.payload, old, throttles).Err()
+		err := o.rdb.Eval(ctx, loadScript, nil,
+			kind, queue, first, count, o.payload, old, throttles).Err()
 		first += count
 		return err
 	})

@@ -41,7 +41,8 @@ func installBullMQ(ctx context.Context) (*bullmq, error) {
 		return nil, err
 	}
 	b := &bullmq{folder: folder}
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", folder, bullmqPackage, ioredisPackage)
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund",
+		"--prefix", folder, bullmqPackage, ioredisPackage)
 	if output, err := npm.CombinedOutput(); err != nil {
 		b.remove()
 		return nil, fmt.Errorf("npm install: %w\n%s", err, output)
@@ -79,7 +80,8 @@ func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, 
 		if err != nil {
 			return nil, err
 		}
-		session := &bullmqSession{load: l, bulk: bulk, process: exec.CommandContext(ctx, "node", b.program(), port, l.payload)}
+		process := exec.CommandContext(ctx, "node", b.program(), port, l.payload)
+		session := &bullmqSession{load: l, bulk: bulk, process: process}
 		session.process.Stderr = os.Stderr
 		if session.in, err = session.process.StdinPipe(); err != nil {
 			return nil, err

@@ -59,7 +59,9 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 	if !known {
 		return nil, fmt.Errorf("unknown server setting %s", name)
 	}
-	restore := func() error { return s.admin.ConfigSet(context.WithoutCancel(ctx), name, before).Err() }
+	restore := func() error {
+		return s.admin.ConfigSet(context.WithoutCancel(ctx), name, before).Err()
+	}
 	return restore, s.admin.ConfigSet(ctx, name, value).Err()
 }
 

@@ -33,7 +33,9 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error { return s.enqueue(ctx, l.jobs) })
+	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error {
+		return s.enqueue(ctx, l.jobs)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,8 @@ func (c *Client) callRoll(ctx context.Context, fn string) error {
 	count, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil:
-		return newError(ErrNoWorkers, "run", fn, 0, "the count of workers is not an integer: "+strconv.Quote(text))
+		return newError(ErrNoWorkers, "run", fn, 0,
+			"the count of workers is not an integer: "+strconv.Quote(text))
 	case count < 1:
 		return newError(ErrNoWorkers, "run", fn, 0, "")
 	}

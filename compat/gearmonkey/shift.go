@@ -66,7 +66,7 @@ func (s *shift) loop(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			s.failed("gearmonkey: taking a job failed; if the reply was lost, so is a job", err, failures)
+			s.failed("gearmonkey: asking for jobs failed; if the reply was lost, so is a job", err, failures)
 			failures++
 			backoff.Wait(ctx, failures)
 			continue

@@ -48,7 +48,9 @@ func (c *Client) connectionOf(
 	options.PoolSize, options.MinIdleConns, options.PipelinePoolSize = 1, 0, -1
 	options.AutoPipelineOptions, options.ClientSideCacheConfig, options.ClientSideCache = nil, nil, nil
 	options.PushNotificationProcessor = nil // bound to the other client
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	options.MaintNotificationsConfig = &maintnotifications.Config{
+		Mode: maintnotifications.ModeDisabled,
+	}
 	own := redis.NewClient(&options)
 	return own, func() { _ = own.Close() }, nil
 }

@@ -112,9 +112,13 @@ func (q *Queue) itemIDs(ctx context.Context, db redis.UniversalClient) (map[stri
 	var err error
 	switch db := db.(type) {
 	case *redis.ClusterClient:
-		err = db.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return walk(ctx, node) })
+		err = db.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return walk(ctx, node)
+		})
 	case *redis.Ring:
-		err = db.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error { return walk(ctx, node) })
+		err = db.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error {
+			return walk(ctx, node)
+		})
 	default:
 		err = walk(ctx, db)
 	}

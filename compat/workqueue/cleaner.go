@@ -56,7 +56,8 @@ func NewCleaner(db redis.UniversalClient, config CleanerConfig, queues ...*Queue
 // Run returns [ErrInvalid] if an interval is negative.
 func (c *Cleaner) Run(ctx context.Context) error {
 	if c.cfg.DeepInterval < 0 || c.cfg.LightInterval < 0 {
-		return invalid("clean", "an interval is negative: %v, %v", c.cfg.LightInterval, c.cfg.DeepInterval)
+		return invalid("clean", "an interval is negative: %v, %v",
+			c.cfg.LightInterval, c.cfg.DeepInterval)
 	}
 	light, deep := time.NewTicker(c.cfg.LightInterval), time.NewTicker(c.cfg.DeepInterval)
 	defer light.Stop()
@@ -83,7 +84,8 @@ func (c *Cleaner) follow(ctx context.Context, light, deep <-chan time.Time) {
 
 // clean runs one kind of cleaning on all queues.
 func (c *Cleaner) clean(
-	ctx context.Context, kind string, clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error),
+	ctx context.Context, kind string,
+	clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error),
 ) {
 	for _, q := range c.queues {
 		log := c.cfg.Logger.With("queue", q.prefix, "kind", kind)

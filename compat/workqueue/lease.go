@@ -132,7 +132,8 @@ func (q *Queue) Renew(
 	if err := checkLease("renew", lease); err != nil {
 		return false, err
 	}
-	held, err := renewScript.yes(ctx, db, q.keys(item.ID), item.ID, q.session, seconds(lease), q.oldFlag())
+	held, err := renewScript.yes(ctx, db, q.keys(item.ID),
+		item.ID, q.session, seconds(lease), q.oldFlag())
 	return held, wrap("renew", item.ID, err)
 }
 

@@ -204,7 +204,7 @@ func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	require.Empty(t, e.list("P:processing"))
 }
 
-// Between the pop and the lease a cleaner may put the item back, and somebody else take it.
+// Between the pop and the lease a cleaner may requeue the item, and another client lease it.
 func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	for name, between := range map[string]func(e *env){
 		"reset":                func(e *env) {},
@@ -242,7 +242,7 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	}
 }
 
-// A cleaner that does not know a lease puts the item back although it is being worked.
+// A cleaner that does not know a lease requeues the item although it is running.
 func TestAnItemThatSomebodyHoldsIsNotLeased(t *testing.T) {
 	e := newEnv(t)
 	for _, lease := range []string{"P:lease:a", "P:leased_by_session:a"} {

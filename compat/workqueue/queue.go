@@ -80,7 +80,8 @@ func (q *Queue) AddItem(ctx context.Context, db redis.UniversalClient, item Item
 func (q *Queue) AddItemToPipeline(
 	ctx context.Context, pipe redis.Pipeliner, item Item,
 ) *redis.BoolCmd {
-	cmd := redis.NewBoolCmd(ctx, evalLine("eval", addScript.text, q.addKeys(item), []any{item.ID, item.Data})...)
+	line := evalLine("eval", addScript.text, q.addKeys(item), []any{item.ID, item.Data})
+	cmd := redis.NewBoolCmd(ctx, line...)
 	_ = pipe.Process(ctx, cmd) // only queued: errors come with the reply
 	return cmd
 }

@@ -108,7 +108,7 @@ func (w *Worker) finish(ctx context.Context, item *Item, err error) {
 	case errors.Is(context.Cause(ctx), ErrLeaseLost):
 		log.Warn("workqueue: lease lost", "error", err)
 	default:
-		log.Warn("workqueue: an item failed and is requeued after its lease", "error", err)
+		log.Warn("workqueue: an item failed, and comes back after its lease", "error", err)
 	}
 }
 

@@ -89,7 +89,8 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	}
 	defer events.Close()
 
-	urgent, err := client.Run(ctx, function, []byte("now!"), gearmonkey.High, gearmonkey.Blocking(time.Minute))
+	urgent, err := client.Run(ctx, function, []byte("now!"),
+		gearmonkey.High, gearmonkey.Blocking(time.Minute))
 	if err != nil {
 		return err
 	}
@@ -149,6 +150,7 @@ func report(ctx context.Context, out io.Writer, client *gearmonkey.Client, id in
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%q: %s, %q, %.0f %% done\n", state.Input, state.Status, state.Output, 100*state.Progress())
+	_, err = fmt.Fprintf(out, "%q: %s, %q, %.0f %% done\n",
+		state.Input, state.Status, state.Output, 100*state.Progress())
 	return err
 }

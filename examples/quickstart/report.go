@@ -66,7 +66,8 @@ func printReport(out io.Writer, files []file) {
 		lines += f.Lines
 		functions += f.Functions
 	}
-	fmt.Fprintf(out, "\n%d files, %d bytes, %d lines, %d functions\n", len(files), bytes, lines, functions)
+	fmt.Fprintf(out, "\n%d files, %d bytes, %d lines, %d functions\n",
+		len(files), bytes, lines, functions)
 	printLargest(out, files)
 	printDuplicates(out, files)
 	printProblems(out, files)

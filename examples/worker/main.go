@@ -113,7 +113,8 @@ func logged(next qless.Handler) qless.Handler {
 		err := next(ctx, job)
 		outcome := qless.OutcomeOf(err)
 		slog.Info("job", "klass", job.Klass, "jid", job.JID,
-			"took", time.Since(begin).Round(time.Microsecond), "outcome", outcome.Action, "error", outcome.Err)
+			"took", time.Since(begin).Round(time.Microsecond), "outcome", outcome.Action,
+			"error", outcome.Err)
 		return err
 	}
 }

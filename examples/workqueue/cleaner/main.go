@@ -4,8 +4,8 @@
 //	go run ./examples/workqueue/cleaner [-light 1m] [-deep 6h] prefix...
 //	go run ./examples/workqueue/cleaner -stdin
 //
-// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin it cleans on
-// request, by lines "light:PREFIX" and "deep:PREFIX", as the test suite of the protocol sends them.
+// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin it cleans
+// on request, by lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends them.
 package main
 
 import (
@@ -26,7 +26,8 @@ import (
 
 func main() {
 	var config workqueue.CleanerConfig
-	flag.DurationVar(&config.LightInterval, "light", time.Minute, "time between light cleanings: about the shortest lease")
+	flag.DurationVar(&config.LightInterval, "light", time.Minute,
+		"time between light cleanings: about the shortest lease")
 	flag.DurationVar(&config.DeepInterval, "deep", 6*time.Hour, "time between deep cleanings")
 	stdin := flag.Bool("stdin", false, "clean on request from standard input")
 	flag.Parse()
@@ -44,7 +45,8 @@ func main() {
 
 // run cleans the queues with the prefixes or, without any, those named in the input.
 func run(
-	ctx context.Context, url string, config workqueue.CleanerConfig, prefixes []string, in io.Reader, out io.Writer,
+	ctx context.Context, url string, config workqueue.CleanerConfig,
+	prefixes []string, in io.Reader, out io.Writer,
 ) error {
 	options, err := redis.ParseURL(url)
 	if err != nil {
