@@ -29,7 +29,9 @@ type operations struct {
 const pipelined = 100
 
 func (b *bench) operate(ctx context.Context, scripts *scripts) (*operations, error) {
-	o := &operations{server: b.server, rdb: b.server.dial(1), scripts: scripts, payload: payloadOf(100)}
+	o := &operations{
+		server: b.server, rdb: b.server.dial(1), scripts: scripts, payload: payloadOf(100),
+	}
 	return o, scripts.load(ctx, o.rdb)
 }
 

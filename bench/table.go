@@ -29,8 +29,12 @@ func columnsOf(rows []row) []column {
 	for i, base := range rows[0].Against {
 		columns = append(columns,
 			column{"CPU x " + base.Peer, func(r row) string { return formatSpread(r.Against[i].CPU) }},
-			column{"speed x " + base.Peer, func(r row) string { return formatFigure(r.Against[i].Speed.Median, 2) }},
-			column{"B x " + base.Peer, func(r row) string { return formatFigure(r.Against[i].Bytes.Median, 2) }},
+			column{"speed x " + base.Peer, func(r row) string {
+				return formatFigure(r.Against[i].Speed.Median, 2)
+			}},
+			column{"B x " + base.Peer, func(r row) string {
+				return formatFigure(r.Against[i].Bytes.Median, 2)
+			}},
 		)
 	}
 	return columns

@@ -13,7 +13,8 @@ func (b *bench) jobGroups() []group {
 	for _, payload := range b.payloads {
 		for _, concurrency := range b.concurrencies {
 			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
-			g := group{workload: "job", label: fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)}
+			label := fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)
+			g := group{workload: "job", label: label}
 			for _, p := range b.peers {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
 					return b.wholeJobs(ctx, p, l)

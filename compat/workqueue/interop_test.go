@@ -64,8 +64,9 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	return ours, oursOld, rust, python, node
 }
 
-// Each peer adds, works, and dies at random; those that can clean. Every item is completed,
-// exactly one worker learns that it did; every peer completes what others have added; no key is left.
+// Each peer adds, works, and dies at random; those that can also clean. Every item is completed,
+// and exactly one worker learns that it did so. Every peer completes what others have added, and no
+// key is left.
 func TestSharedWithOtherClients(t *testing.T) {
 	ours, oursOld, rust, python, node := install(t)
 	for _, c := range []struct {

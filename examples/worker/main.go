@@ -75,7 +75,10 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		Concurrency: 4,
 		Backoff:     qless.ExponentialBackoff(50*time.Millisecond, time.Minute),
 		Schedules: []qless.Schedule{
-			{ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports", Klass: "Report"},
+			{
+				ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
+				Queue: "reports", Klass: "Report",
+			},
 		},
 	})
 	if err != nil {
