@@ -126,8 +126,8 @@ func (s *bullmqSession) ask(r request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("node: %w", err)
 	}
-	var told reply
-	return told, json.Unmarshal(answer, &told)
+	var answered reply
+	return answered, json.Unmarshal(answer, &answered)
 }
 
 func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
@@ -142,23 +142,23 @@ func (s *bullmqSession) work(_ context.Context, to *crew) error {
 	if err != nil || to.wanted == 0 {
 		return err
 	}
-	told, err := s.ask(request{Do: "wait", Jobs: int(to.wanted)})
-	for range told.Handled {
+	answered, err := s.ask(request{Do: "wait", Jobs: int(to.wanted)})
+	for range answered.Handled {
 		to.handled()
 	}
 	return err
 }
 
 func (s *bullmqSession) done(context.Context) (int, error) {
-	told, err := s.ask(request{Do: "done"})
-	return told.Done, err
+	answered, err := s.ask(request{Do: "done"})
+	return answered.Done, err
 }
 
 // pickUps measures inside the process, because only its own clock is fair to it.
 func (s *bullmqSession) pickUps(_ context.Context, jobs int) ([]time.Duration, error) {
-	told, err := s.ask(request{Do: "pickups", Jobs: jobs})
-	waits := make([]time.Duration, len(told.Waits))
-	for i, ms := range told.Waits {
+	answered, err := s.ask(request{Do: "pickups", Jobs: jobs})
+	waits := make([]time.Duration, len(answered.Waits))
+	for i, ms := range answered.Waits {
 		waits[i] = time.Duration(ms * float64(time.Millisecond))
 	}
 	return waits, err

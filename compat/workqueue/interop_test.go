@@ -290,7 +290,7 @@ func (s *stage) hear(p peer, words []string, asking *string) bool {
 	switch words[0] {
 	case "leased":
 		if want := "data_of_" + words[1]; len(words) != 3 || words[2] != want {
-			s.failed = append(s.failed, fmt.Sprintf("%s told %q", p.name, words))
+			s.failed = append(s.failed, fmt.Sprintf("%s reported %q", p.name, words))
 		}
 	case "completing":
 		*asking = words[1]

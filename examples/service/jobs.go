@@ -60,7 +60,7 @@ type handlers struct {
 	send sendFunc
 }
 
-// welcome mails somebody who has signed up. The reminder is put with a jid made of this job's and
+// welcome mails a person who has signed up. The reminder is put with a jid made of this job's and
 // depends on it: a second run moves the reminder, which can't have begun, and puts no second one.
 func (h handlers) welcome(ctx context.Context, job *qless.Job, data signup) error {
 	if err := h.mail(ctx, data.Email, "Welcome!"); err != nil {

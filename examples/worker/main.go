@@ -104,7 +104,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	// A failure that a retry won't fix fails the job at once, in a group of its own.
 	worker.Handle("Report", func(ctx context.Context, job *qless.Job) error {
 		done <- "Report, which fails: there is no printer"
-		return qless.FailWith("no-printer", errors.New("nobody has bought one"))
+		return qless.FailWith("no-printer", errors.New("there is no printer"))
 	}, qless.MaxRunTime(time.Minute))
 	return worker, nil
 }
