@@ -17,15 +17,15 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// bench is everything that is there to be measured.
+// bench holds everything that can be measured.
 type bench struct {
 	server  *server
-	bullmq  *bullmq // nil when it can't be had
+	bullmq  *bullmq // nil if not available
 	peers   []peer
 	scripts []*scripts
 	against []string
 	files   []string // the classic scripts' files
-	leftOut string   // what could not be had
+	leftOut string   // what is not available
 
 	rounds, jobs, pickups   int
 	concurrencies, payloads []int
@@ -73,7 +73,7 @@ func (b *bench) close() {
 	}
 }
 
-// findScripts reads the scripts: classic ones, then ours.
+// findScripts loads the scripts: classic ones first, then ours.
 func (b *bench) findScripts(o *options) error {
 	for _, path := range o.classic {
 		s, err := classicScripts(path)
@@ -97,7 +97,7 @@ func (b *bench) findScripts(o *options) error {
 	return nil
 }
 
-// findPeers lists the peers that are wanted, or all that there are.
+// findPeers selects the requested peers, or all available ones.
 func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 	var all []peer
 	for _, s := range b.scripts[:len(b.files)] {
@@ -106,7 +106,8 @@ func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 	all = append(all,
 		peer{name: "qless-single", layout: "qless", open: openQless(putSingly, popSingly)},
 		peer{name: "qless-worker", layout: "qless", waits: true, open: openQless(putSingly, runWorkers)},
-		peer{name: "qless-batched", layout: "qless", open: openQless(putSingly, runWorkers, qless.WithBatchedPuts())},
+		peer{name: "qless-batched", layout: "qless",
+			open: openQless(putSingly, runWorkers, qless.WithBatchedPuts())},
 		peer{name: "qless-bulk", layout: "qless", open: openQless(putInBulk, runWorkers)},
 		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
 		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
@@ -116,7 +117,7 @@ func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 	if everything || slices.ContainsFunc(wanted, isBullMQ) {
 		var err error
 		if b.bullmq, err = installBullMQ(ctx); err != nil {
-			log.Printf("BullMQ is left out: %v", err)
+			log.Printf("skipping BullMQ: %v", err)
 			b.leftOut = "bullmq"
 			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
 		} else {
@@ -133,21 +134,21 @@ func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 	for _, name := range wanted {
 		at := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
 		if at < 0 {
-			return fmt.Errorf("there is no peer %q; see -h", name)
+			return fmt.Errorf("unknown peer %q; see -h", name)
 		}
 		b.peers = append(b.peers, all[at])
 	}
 	return nil
 }
 
-// needsPeers reports whether a workload is not of scripts alone.
+// needsPeers reports whether a workload measures more than scripts.
 func needsPeers(workload string) bool {
 	return slices.Contains([]string{"job", "pickup", "idle", "memory"}, workload)
 }
 
 func isBullMQ(name string) bool { return strings.HasPrefix(name, "bullmq") }
 
-// groups lists what the workloads compare.
+// groups returns what the workloads compare.
 func (b *bench) groups(workloads []string) ([]group, error) {
 	known := map[string]func() []group{
 		"ops": b.opsGroup, "job": b.jobGroups, "depth": b.depthGroups, "kept": b.keptGroups,
@@ -157,14 +158,14 @@ func (b *bench) groups(workloads []string) ([]group, error) {
 	for _, name := range workloads {
 		make, ok := known[name]
 		if !ok {
-			return nil, fmt.Errorf("there is no workload %q; see -h", name)
+			return nil, fmt.Errorf("unknown workload %q; see -h", name)
 		}
 		groups = append(groups, make()...)
 	}
 	return groups, nil
 }
 
-// description is what the results depend on.
+// description holds everything that the results depend on.
 type description struct {
 	Command  string            `json:"command"`
 	Date     string            `json:"date"`
@@ -174,7 +175,7 @@ type description struct {
 	LeftOut  string            `json:"left_out,omitempty"`
 }
 
-// describe prints what the results depend on.
+// describe prints the description.
 func (b *bench) describe(ctx context.Context, out io.Writer, args []string, asJSON bool) error {
 	version, err := b.server.version(ctx)
 	if err != nil {
@@ -207,7 +208,7 @@ func (b *bench) describe(ctx context.Context, out io.Writer, args []string, asJS
 		fmt.Fprintf(out, "%s %s\n", name, d.Versions[name])
 	}
 	if b.leftOut != "" {
-		fmt.Fprintf(out, "%s is left out\n", b.leftOut)
+		fmt.Fprintf(out, "%s is skipped\n", b.leftOut)
 	}
 	for _, file := range b.files {
 		fmt.Fprintf(out, "%s is %s\n", scriptName(file), file)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startBench starts a bench that is as small as can be, of peers that need nothing but Go.
+// startBench starts a bench that is as small as possible, with the peers that need nothing but Go.
 func startBench(t *testing.T) *bench {
 	t.Helper()
 	b, err := newBench(t.Context(), &options{
@@ -31,7 +31,7 @@ func startBench(t *testing.T) *bench {
 	return b
 }
 
-// rows measures a workload. A run in which a job is missing is an error.
+// rows measures a workload. A run that misses a job is an error.
 func rows(t *testing.T, b *bench, workload string) []row {
 	t.Helper()
 	groups, err := b.groups([]string{workload})
@@ -72,12 +72,12 @@ func TestEveryWorkload(t *testing.T) {
 	}
 }
 
-// What each operation of ours makes the server do. A change that makes one dearer has to
-// change its number here.
+// The server commands of each operation of ours. A change that makes an operation more expensive
+// must update its number here.
 func TestCommandsOfEachOperation(t *testing.T) {
 	b := startBench(t)
 	measured := rows(t, b, "ops")
-	calls := map[string]float64{ // commands of a call; one of them is TIME
+	calls := map[string]float64{ // commands per call, including TIME
 		"put":           8,
 		"put.many(100)": 305,
 		"pop(1)":        18,
@@ -88,7 +88,7 @@ func TestCommandsOfEachOperation(t *testing.T) {
 		"reserve(16)":   63,
 		"finish(16)":    75,
 	}
-	dropIn := map[string]float64{ // the caller tells the time
+	dropIn := map[string]float64{ // the caller passes the time
 		"put":       7,
 		"pop(1)":    17,
 		"pop(10)":   17 + 9*5,
@@ -129,7 +129,7 @@ func TestJobsThatAreMissingOrDoneTwiceAreErrors(t *testing.T) {
 	require.ErrorIs(t, failed.wait(t.Context(), fake(0)), context.Canceled)
 }
 
-// fake is a session that says how many jobs are done.
+// fake is a session that reports a fixed number of jobs as done.
 type fake int
 
 func (f fake) enqueue(context.Context, int) error { return nil }

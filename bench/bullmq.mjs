@@ -14,7 +14,7 @@ const workers = [];
 let handled = 0;
 let atHandled = () => {};
 
-// Puts jobs from so many loops, each by a call or a hundred by one.
+// Puts jobs from several concurrent loops, one or a hundred per call.
 async function enqueue({ jobs, concurrency, bulk }) {
   let left = jobs;
   const size = bulk ? 100 : 1;
@@ -34,14 +34,15 @@ async function enqueue({ jobs, concurrency, bulk }) {
 
 async function work({ concurrency, count }) {
   for (let i = 0; i < count; i++) {
-    const worker = new Worker('bench', async () => { handled++; atHandled(); }, { connection, concurrency });
+    const handle = async () => { handled++; atHandled(); };
+    const worker = new Worker('bench', handle, { connection, concurrency });
     worker.on('error', (err) => { throw err; });
     workers.push(worker);
   }
   await Promise.all(workers.map((worker) => worker.waitUntilReady()));
 }
 
-// Returns when so many jobs were handled.
+// Returns when the given number of jobs were handled.
 function wait({ jobs }) {
   return new Promise((resolve) => {
     atHandled = () => { if (handled >= jobs) resolve({ handled }); };
@@ -53,7 +54,7 @@ async function done() {
   return { done: await asking.zcard('bull:bench:completed') };
 }
 
-// One job at a time, to workers that are idle: milliseconds from put to handler.
+// Puts one job at a time to idle workers, and returns the milliseconds from put to handler.
 async function pickups({ jobs }) {
   const waits = [];
   for (let i = 0; i < jobs; i++) {

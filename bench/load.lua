@@ -1,9 +1,10 @@
--- Fills a queue, or the completed jobs, fast: all that a script of any make finds there.
+-- Fills a queue or the completed jobs quickly, with everything that any of the scripts reads.
 --
--- ARGV  'waiting' or 'completed', queue, number of the first job, how many, data, time, and the
---       throttles that classic scripts of today keep in each job, or ''
+-- ARGV  'waiting' or 'completed', queue, number of the first job, count, data, time, and the
+--       throttles that current classic scripts keep in each job, or ''
 local call = redis.call
-local kind, queue, first, count, data, stamp = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local kind, queue, data, stamp = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
+local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local throttles = ARGV[7]
 local work = 'ql:q:' .. queue .. '-work'
 local complete = kind == 'completed'

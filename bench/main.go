@@ -1,4 +1,4 @@
-// Bench measures this package beside other job queues: go run . -h
+// Bench compares this package with other job queues. Run go run . -h for details.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// options is what the flags say.
+// options holds the values of the flags.
 type options struct {
 	workloads, peers, against, classic, lua, redis names
 	concurrency, payload, depth, kept, queues      numbers
@@ -48,21 +48,26 @@ func parse(args []string) (*options, error) {
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.Var(&o.workloads, "workload", "workloads, in order")
-	flags.Var(&o.peers, "peers", "peers, in order: the first is what others are compared with (default all there are, scripts of -script first)")
-	flags.Var(&o.against, "against", "peers to compare with beside the first one")
-	flags.Var(&o.classic, "script", "files of classic scripts, named after the package they are in")
-	flags.Var(&o.lua, "lua", "folders of our scripts' sources: the first is called qless, others by their path")
-	flags.Var(&o.redis, "redis", "settings of the server, such as latency-tracking=no")
-	flags.Var(&o.concurrency, "concurrency", "for job: goroutines, and jobs that a worker works at once")
+	flags.Var(&o.peers, "peers", "peers, in order; others are compared with the first\n"+
+		"(default all available, scripts of -script first)")
+	flags.Var(&o.against, "against", "more peers to compare with, besides the first")
+	flags.Var(&o.classic, "script", "files of classic scripts, named after their package")
+	flags.Var(&o.lua, "lua",
+		"folders of our scripts' sources; the first is named qless, others by path")
+	flags.Var(&o.redis, "redis", "server settings, such as latency-tracking=no")
+	flags.Var(&o.concurrency, "concurrency",
+		"for job: goroutines, and jobs that a worker runs at once")
 	flags.Var(&o.payload, "payload", "for job: bytes of JSON")
-	flags.Var(&o.depth, "depth", "for depth: jobs that wait; 1000000 takes 2 GB of memory")
-	flags.Var(&o.kept, "kept", "for kept: completed jobs that are kept")
-	flags.Var(&o.queues, "queues", "for queues: how many are watched")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often each run is done")
-	flags.IntVar(&o.jobs, "jobs", 4000, "jobs a run")
-	flags.IntVar(&o.pickups, "pickups", 500, "for pickup: jobs a run, as far as they are done in 20 s")
-	flags.DurationVar(&o.idle, "idle", 5*time.Second, "for idle: how long a run is, in whole seconds")
-	flags.BoolVar(&o.json, "json", false, "print an object a row, after one that describes the run")
+	flags.Var(&o.depth, "depth", "for depth: waiting jobs; 1000000 take 2 GB of memory")
+	flags.Var(&o.kept, "kept", "for kept: number of completed jobs kept")
+	flags.Var(&o.queues, "queues", "for queues: number of queues watched")
+	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each run")
+	flags.IntVar(&o.jobs, "jobs", 4000, "jobs per run")
+	flags.IntVar(&o.pickups, "pickups", 500,
+		"for pickup: jobs per run, as many as are done within 20 s")
+	flags.DurationVar(&o.idle, "idle", 5*time.Second, "for idle: length of a run, in whole seconds")
+	flags.BoolVar(&o.json, "json", false,
+		"print one JSON object per row, after one that describes the run")
 	flags.Usage = usage(flags)
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -73,16 +78,17 @@ func parse(args []string) (*options, error) {
 func (o *options) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("what is %q? see -h", rest[0])
+		return fmt.Errorf("unexpected argument %q; see -h", rest[0])
 	case o.rounds < 1 || o.jobs < 1 || o.pickups < 1:
 		return errors.New("-rounds, -jobs and -pickups must be positive")
 	case o.jobs > keptJobs/2:
-		return fmt.Errorf("-jobs can be %d at the most: completed jobs are counted, and %d are kept", keptJobs/2, keptJobs)
+		return fmt.Errorf("-jobs must be at most %d: completed jobs are counted, and only %d are kept",
+			keptJobs/2, keptJobs)
 	}
 	return nil
 }
 
-// runMain does what the arguments say, and prints the results.
+// runMain runs the benchmark with the arguments, and prints the results.
 func runMain(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
@@ -117,7 +123,7 @@ func runMain(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// names is a flag: a list with commas.
+// names is a flag holding a comma-separated list.
 type names []string
 
 func (n *names) String() string { return strings.Join(*n, ",") }
@@ -127,7 +133,7 @@ func (n *names) Set(text string) error {
 	return nil
 }
 
-// numbers is the same of numbers.
+// numbers is like names, for integers.
 type numbers []int
 
 func (n *numbers) String() string {

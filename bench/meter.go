@@ -10,23 +10,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// reading is what the server says of itself at one time.
+// reading holds what the server reports about itself at one moment.
 type reading struct {
 	at       time.Time
 	cpu      time.Duration // of the whole process, user and system
-	commands int64         // executed, those inside scripts included
+	commands int64         // executed, including those inside scripts
 	scripts  int64         // calls of scripts
 	memory   int64
 }
 
-// uncounted are the commands that open connections and that the bench itself sends.
+// uncounted are the commands that open connections and those that the bench itself sends.
 var uncounted = map[string]bool{
 	"auth": true, "client": true, "command": true, "config": true, "flushall": true, "hello": true,
 	"info": true, "script": true, "select": true,
 }
 
 var scriptCalls = map[string]bool{
-	"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true, "fcall": true, "fcall_ro": true,
+	"eval": true, "evalsha": true, "eval_ro": true, "evalsha_ro": true,
+	"fcall": true, "fcall_ro": true,
 }
 
 func (s *server) read(ctx context.Context) (reading, error) {
@@ -53,7 +54,7 @@ func (s *server) read(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// countCalls adds up the lines cmdstat_NAME:calls=N,... of INFO commandstats.
+// countCalls sums the lines cmdstat_NAME:calls=N,... of INFO commandstats.
 func countCalls(stats string) (commands, scripts int64, err error) {
 	for line := range strings.Lines(stats) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
@@ -86,8 +87,10 @@ func field(info, name string) string {
 	return ""
 }
 
-// measure does something for so many jobs, and says what it cost the server.
-func (s *server) measure(ctx context.Context, phase string, jobs int, do func() error) (sample, error) {
+// measure runs do, which handles the given number of jobs, and returns what it cost the server.
+func (s *server) measure(
+	ctx context.Context, phase string, jobs int, do func() error,
+) (sample, error) {
 	before, err := s.read(ctx)
 	if err != nil {
 		return sample{}, err

@@ -14,28 +14,30 @@ import (
 //go:embed load.lua
 var loadScript string
 
-// operations runs single commands of one implementation, many to a pipeline, so that what
-// they cost the server is nearly all that it does.
+// operations runs single commands of one implementation, many per pipeline, so that their cost is
+// nearly all of the server's work.
 type operations struct {
 	server  *server
 	rdb     *redis.Client
 	scripts *scripts
 	payload string
 	next    int64
-	held    []string // jids of jobs that the worker has
+	held    []string // jids of the jobs that the worker holds
 }
 
-// pipelined is how many commands go in one round trip.
+// pipelined is how many commands are sent in one round trip.
 const pipelined = 100
 
 func (b *bench) operate(ctx context.Context, scripts *scripts) (*operations, error) {
-	o := &operations{server: b.server, rdb: b.server.dial(1), scripts: scripts, payload: payloadOf(100)}
+	o := &operations{
+		server: b.server, rdb: b.server.dial(1), scripts: scripts, payload: payloadOf(100),
+	}
 	return o, scripts.load(ctx, o.rdb)
 }
 
 func (o *operations) close() error { return o.rdb.Close() }
 
-// send runs so many calls and returns their replies. Any error is one of the whole.
+// send sends count commands and returns their replies, or the first error.
 func (o *operations) send(ctx context.Context, count int, line func(i int) []any) ([]any, error) {
 	replies := make([]any, 0, count)
 	err := batches(count, pipelined, func(size int) error {
@@ -59,8 +61,10 @@ func (o *operations) send(ctx context.Context, count int, line func(i int) []any
 	return replies, err
 }
 
-// time sends calls for so many jobs, and measures them.
-func (o *operations) time(ctx context.Context, phase string, jobs, calls int, line func(i int) []any) (sample, []any, error) {
+// time measures calls that handle the given number of jobs.
+func (o *operations) time(
+	ctx context.Context, phase string, jobs, calls int, line func(i int) []any,
+) (sample, []any, error) {
 	var replies []any
 	one, err := o.server.measure(ctx, phase, jobs, func() (err error) {
 		replies, err = o.send(ctx, calls, line)
@@ -79,7 +83,7 @@ func (o *operations) put(ctx context.Context, jobs int) (sample, error) {
 	return one, err
 }
 
-// putMany puts jobs, so many a call.
+// putMany puts jobs, count per call.
 func (o *operations) putMany(ctx context.Context, jobs, count int) (sample, error) {
 	one, _, err := o.time(ctx, fmt.Sprintf("put.many(%d)", count), jobs, jobs/count, func(int) []any {
 		args := []any{"w"}
@@ -92,7 +96,7 @@ func (o *operations) putMany(ctx context.Context, jobs, count int) (sample, erro
 	return one, err
 }
 
-// warmUp does what is only done once a day or a queue.
+// warmUp does what happens only once per day or queue.
 func (o *operations) warmUp(ctx context.Context) error {
 	_, err := inOrder(
 		func() (sample, error) { return o.put(ctx, 1) },
@@ -102,7 +106,7 @@ func (o *operations) warmUp(ctx context.Context) error {
 	return err
 }
 
-// pop takes jobs, so many a call.
+// pop pops jobs, count per call.
 func (o *operations) pop(ctx context.Context, jobs, count int) (sample, error) {
 	phase := fmt.Sprintf("pop(%d)", count)
 	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(int) []any {
@@ -114,7 +118,7 @@ func (o *operations) pop(ctx context.Context, jobs, count int) (sample, error) {
 	return one, o.hold(phase, jobs, replies)
 }
 
-// hold notes the jobs in the replies of pop, which must be as many as were asked for.
+// hold records the jobs in the replies of pop, and fails if there are not as many as requested.
 func (o *operations) hold(phase string, wanted int, replies []any) error {
 	before := len(o.held)
 	for _, reply := range replies {
@@ -128,12 +132,12 @@ func (o *operations) hold(phase string, wanted int, replies []any) error {
 		}
 	}
 	if got := len(o.held) - before; got != wanted {
-		return fmt.Errorf("%s gave %d jobs instead of %d", phase, got, wanted)
+		return fmt.Errorf("%s returned %d jobs instead of %d", phase, got, wanted)
 	}
 	return nil
 }
 
-// emptyPop asks a queue that has nothing.
+// emptyPop pops from an empty queue.
 func (o *operations) emptyPop(ctx context.Context, calls int) (sample, error) {
 	one, replies, err := o.time(ctx, "empty pop", calls, calls, func(int) []any {
 		return o.scripts.call("pop", queueName, "w", 1)
@@ -144,7 +148,7 @@ func (o *operations) emptyPop(ctx context.Context, calls int) (sample, error) {
 	return one, o.hold("empty pop", 0, replies)
 }
 
-// heartbeat renews the lock of every job that is held.
+// heartbeat renews the lock of every held job.
 func (o *operations) heartbeat(ctx context.Context) (sample, error) {
 	one, _, err := o.time(ctx, "heartbeat", len(o.held), len(o.held), func(i int) []any {
 		return o.scripts.call("heartbeat", o.held[i], "w")
@@ -152,7 +156,7 @@ func (o *operations) heartbeat(ctx context.Context) (sample, error) {
 	return one, err
 }
 
-// complete ends every job that is held.
+// complete completes every held job.
 func (o *operations) complete(ctx context.Context) (sample, error) {
 	held := o.held
 	o.held = nil
@@ -168,18 +172,21 @@ func (o *operations) complete(ctx context.Context) (sample, error) {
 	}
 	for _, reply := range replies {
 		if reply != "complete" {
-			return one, fmt.Errorf("complete answered %v", reply)
+			return one, fmt.Errorf("complete returned %v", reply)
 		}
 	}
 	after, err := countCompleted(ctx, o.rdb)
 	if err == nil && after != min(before+len(held), keptJobs) {
-		err = fmt.Errorf("%d jobs were completed, and %d of %d are there", len(held), after, before+len(held))
+		err = fmt.Errorf("%d jobs were completed, but the server has %d of %d",
+			len(held), after, before+len(held))
 	}
 	return one, err
 }
 
-// reserve takes jobs as our worker does, so many a call.
-func (o *operations) reserve(ctx context.Context, jobs, count int, order string, queues ...string) (sample, error) {
+// reserve takes jobs as our worker does, count per call.
+func (o *operations) reserve(
+	ctx context.Context, jobs, count int, order string, queues ...string,
+) (sample, error) {
 	phase := fmt.Sprintf("reserve(%d)", count)
 	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(i int) []any {
 		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", ""}
@@ -199,12 +206,12 @@ func (o *operations) reserve(ctx context.Context, jobs, count int, order string,
 		}
 	}
 	if len(o.held) != jobs {
-		return one, fmt.Errorf("%s gave %d jobs instead of %d", phase, len(o.held), jobs)
+		return one, fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), jobs)
 	}
 	return one, nil
 }
 
-// finish ends every job that is held as our worker does, so many a call.
+// finish completes every held job as our worker does, count per call.
 func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 	held := o.held
 	o.held = nil
@@ -233,7 +240,7 @@ func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 	return one, nil
 }
 
-// fill loads jobs that are waiting or completed, without any script's help.
+// fill creates waiting or completed jobs without using the measured scripts.
 func (o *operations) fill(ctx context.Context, kind, queue string, jobs int) error {
 	const slice = 1000
 	old := fmt.Sprintf("%d.5", time.Now().Unix()-1000)
@@ -243,7 +250,8 @@ func (o *operations) fill(ctx context.Context, kind, queue string, jobs int) err
 	}
 	first := 0
 	return batches(jobs, slice, func(count int) error {
-		err := o.rdb.Eval(ctx, loadScript, nil, kind, queue, first, count, o.payload, old, throttles).Err()
+		err := o.rdb.Eval(ctx, loadScript, nil,
+			kind, queue, first, count, o.payload, old, throttles).Err()
 		first += count
 		return err
 	})

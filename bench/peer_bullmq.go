@@ -18,18 +18,18 @@ import (
 //go:embed bullmq.mjs
 var bullmqProgram []byte
 
-// What npm installs, at versions that can be named beside the results.
+// The packages that npm installs, at fixed versions to report with the results.
 const (
 	bullmqPackage  = "bullmq@6.7.0"
 	ioredisPackage = "ioredis@5"
 )
 
-// bullmq is BullMQ through node, in a temporary folder.
+// bullmq is BullMQ run by node in a temporary folder.
 type bullmq struct {
 	folder string
 }
 
-// installBullMQ errors when there is no node, or npm can't get the packages.
+// installBullMQ returns an error if there is no node or npm can't install the packages.
 func installBullMQ(ctx context.Context) (*bullmq, error) {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -41,7 +41,8 @@ func installBullMQ(ctx context.Context) (*bullmq, error) {
 		return nil, err
 	}
 	b := &bullmq{folder: folder}
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", folder, bullmqPackage, ioredisPackage)
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund",
+		"--prefix", folder, bullmqPackage, ioredisPackage)
 	if output, err := npm.CombinedOutput(); err != nil {
 		b.remove()
 		return nil, fmt.Errorf("npm install: %w\n%s", err, output)
@@ -63,7 +64,7 @@ func (b *bullmq) version(name string) string {
 	return manifest.Version
 }
 
-// bullmqSession is a node process that does what it is asked to, by lines of JSON.
+// bullmqSession is a node process driven by lines of JSON.
 type bullmqSession struct {
 	load    load
 	bulk    bool
@@ -72,14 +73,15 @@ type bullmqSession struct {
 	out     *bufio.Reader
 }
 
-// open returns what opens sessions that put jobs singly or in bulk.
+// open returns a function that opens sessions, which put jobs singly or in bulk.
 func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, error) {
 	return func(ctx context.Context, s *server, l load) (session, error) {
 		_, port, err := net.SplitHostPort(s.addr())
 		if err != nil {
 			return nil, err
 		}
-		session := &bullmqSession{load: l, bulk: bulk, process: exec.CommandContext(ctx, "node", b.program(), port, l.payload)}
+		process := exec.CommandContext(ctx, "node", b.program(), port, l.payload)
+		session := &bullmqSession{load: l, bulk: bulk, process: process}
 		session.process.Stderr = os.Stderr
 		if session.in, err = session.process.StdinPipe(); err != nil {
 			return nil, err
@@ -92,12 +94,12 @@ func (b *bullmq) open(bulk bool) func(context.Context, *server, load) (session, 
 		if err := session.process.Start(); err != nil {
 			return nil, err
 		}
-		_, err = session.done(ctx) // an answer says that it is up
+		_, err = session.done(ctx) // a reply means that it is ready
 		return session, err
 	}
 }
 
-// request is one line to the process, and reply the one that answers.
+// A request is one line sent to the process, and a reply is the line that answers it.
 type request struct {
 	Do          string `json:"do"`
 	Jobs        int    `json:"jobs,omitempty"`
@@ -124,8 +126,8 @@ func (s *bullmqSession) ask(r request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("node: %w", err)
 	}
-	var told reply
-	return told, json.Unmarshal(answer, &told)
+	var answered reply
+	return answered, json.Unmarshal(answer, &answered)
 }
 
 func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
@@ -133,30 +135,30 @@ func (s *bullmqSession) enqueue(_ context.Context, jobs int) error {
 	return err
 }
 
-// work returns when the jobs of the load were handled, so that no line of another request
-// comes between.
+// work returns when the jobs of the load have been handled, so that its lines do not mix with those
+// of other requests.
 func (s *bullmqSession) work(_ context.Context, to *crew) error {
 	_, err := s.ask(request{Do: "work", Concurrency: s.load.concurrency, Count: s.load.workers})
 	if err != nil || to.wanted == 0 {
 		return err
 	}
-	told, err := s.ask(request{Do: "wait", Jobs: int(to.wanted)})
-	for range told.Handled {
+	answered, err := s.ask(request{Do: "wait", Jobs: int(to.wanted)})
+	for range answered.Handled {
 		to.handled()
 	}
 	return err
 }
 
 func (s *bullmqSession) done(context.Context) (int, error) {
-	told, err := s.ask(request{Do: "done"})
-	return told.Done, err
+	answered, err := s.ask(request{Do: "done"})
+	return answered.Done, err
 }
 
-// pickUps measures in the process itself, which has the only clock that is fair to it.
+// pickUps measures inside the process, because only its own clock is fair to it.
 func (s *bullmqSession) pickUps(_ context.Context, jobs int) ([]time.Duration, error) {
-	told, err := s.ask(request{Do: "pickups", Jobs: jobs})
-	waits := make([]time.Duration, len(told.Waits))
-	for i, ms := range told.Waits {
+	answered, err := s.ask(request{Do: "pickups", Jobs: jobs})
+	waits := make([]time.Duration, len(answered.Waits))
+	for i, ms := range answered.Waits {
 		waits[i] = time.Duration(ms * float64(time.Millisecond))
 	}
 	return waits, err

@@ -25,7 +25,7 @@ func openClassic(scripts *scripts) func(context.Context, *server, load) (session
 	}
 }
 
-// jidOf makes a jid as long as all clients make them.
+// jidOf returns a jid of the length that all clients use.
 func jidOf(n int64) string { return fmt.Sprintf("%032x", n) }
 
 func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
@@ -65,7 +65,7 @@ func (s *classicSession) popSingly(ctx context.Context, worker string, to *crew)
 	}
 }
 
-// popped is what is needed of a job in the reply of pop.
+// popped holds the needed fields of a job in the reply of pop.
 type popped struct {
 	JID  string `json:"jid"`
 	Data string `json:"data"`

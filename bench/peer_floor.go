@@ -11,16 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// floorSession does the reads and writes that the layout asks for as bare commands, batch by
-// batch on one connection. Nothing is checked and nothing is atomic: it is what a script of
-// any make can't go below, not a queue.
+// floorSession performs the reads and writes that the layout requires as bare commands, in batches
+// on one connection. Nothing is checked and nothing is atomic: it is not a queue but a lower bound
+// for any script.
 type floorSession struct {
 	rdb  *redis.Client
 	load load
 	next atomic.Int64
 }
 
-// floorBatch is how many jobs a pipeline has.
+// floorBatch is how many jobs a pipeline handles.
 const floorBatch = 100
 
 func openFloor(_ context.Context, s *server, l load) (session, error) {
@@ -75,7 +75,7 @@ func (s *floorSession) work(ctx context.Context, to *crew) error {
 	return nil
 }
 
-// lock makes jobs a worker's.
+// lock assigns jobs to a worker.
 func (s *floorSession) lock(ctx context.Context, jids []string) error {
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		now := stamp()
@@ -96,7 +96,7 @@ func (s *floorSession) lock(ctx context.Context, jids []string) error {
 	return err
 }
 
-// complete ends jobs.
+// complete completes jobs.
 func (s *floorSession) complete(ctx context.Context, jids []string, to *crew) error {
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		now := stamp()
@@ -119,7 +119,7 @@ func (s *floorSession) complete(ctx context.Context, jids []string, to *crew) er
 	return err
 }
 
-// stamp is the time as scripts write it.
+// stamp is the current time as scripts write it.
 func stamp() string {
 	return fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
 }

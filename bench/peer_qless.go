@@ -17,7 +17,7 @@ const (
 	klass     = "Bench"
 )
 
-// qlessSession is this package through its API.
+// qlessSession is this package, used through its API.
 type qlessSession struct {
 	rdb     *redis.Client
 	client  *qless.Client
@@ -45,7 +45,7 @@ func (s *qlessSession) enqueue(ctx context.Context, jobs int) error { return s.p
 
 func (s *qlessSession) work(ctx context.Context, to *crew) error { return s.take(ctx, s, to) }
 
-// putSingly puts each job by a call.
+// putSingly puts each job with its own call.
 func putSingly(ctx context.Context, s *qlessSession, jobs int) error {
 	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
 	return parallel(s.load.concurrency, jobs, func(int) error {
@@ -54,10 +54,10 @@ func putSingly(ctx context.Context, s *qlessSession, jobs int) error {
 	})
 }
 
-// bulkSize is how many jobs a bulk put has.
+// bulkSize is the number of jobs in a bulk put.
 const bulkSize = 100
 
-// putInBulk puts many jobs by a call.
+// putInBulk puts many jobs per call.
 func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 	queue, data := s.client.Queue(queueName), json.RawMessage(s.load.payload)
 	return parallel(s.load.concurrency, (jobs+bulkSize-1)/bulkSize, func(i int) error {
@@ -70,7 +70,7 @@ func putInBulk(ctx context.Context, s *qlessSession, jobs int) error {
 	})
 }
 
-// popSingly pops and completes each job by a call, until there are no more.
+// popSingly pops and completes each job with its own calls, until there are no more.
 func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 	queue := s.client.Queue(queueName)
 	go func() {
@@ -93,7 +93,7 @@ func popSingly(ctx context.Context, s *qlessSession, to *crew) error {
 	return nil
 }
 
-// runWorkers runs the worker.
+// runWorkers runs the Worker.
 func runWorkers(ctx context.Context, s *qlessSession, to *crew) error {
 	for range s.load.workers {
 		worker, err := qless.NewWorker(s.client, qless.WorkerConfig{

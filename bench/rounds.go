@@ -6,22 +6,22 @@ import (
 	"log"
 )
 
-// A run does a workload once with a peer, on an empty server.
+// A run performs a workload once with a peer, on an empty server.
 type run struct {
 	peer  string
-	label string // what sets it apart from other runs of that peer in its group
+	label string // distinguishes it from other runs of that peer in its group
 	do    func(ctx context.Context) ([]sample, error)
 }
 
-// A group is the runs that are compared with each other.
+// A group is a set of runs that are compared with each other.
 type group struct {
 	workload string
 	label    string
 	runs     []run
 }
 
-// measure does the runs of a group round by round: A B C A B C ..., so that whatever else the
-// machine does meets all of them alike.
+// measure performs the runs of a group round by round, A B C A B C ..., so that other activity on
+// the machine affects all of them equally.
 func (b *bench) measure(ctx context.Context, g group) ([]row, error) {
 	measured := make([]samples, len(g.runs))
 	for round := range b.rounds {

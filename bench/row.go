@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// row is one line of the results: what a phase of a workload costs with a peer, as medians
-// over the rounds. A figure that says nothing there is 0 and left out.
+// row is one line of the results: what a phase of a workload costs with a peer, as medians over the
+// rounds. Figures that do not apply are 0 and omitted.
 type row struct {
 	Workload string  `json:"workload"`
 	Case     string  `json:"case"`
@@ -20,11 +20,11 @@ type row struct {
 	Bytes    float64 `json:"bytes_per_job,omitempty"`
 	Against  []ratio `json:"against"`
 
-	name string // the peer, and what sets it apart from its other runs in the table
+	name string // the peer, and what distinguishes it from its other runs in the table
 }
 
-// ratio compares a row with the same phase of another peer, paired by round. What
-// can't be compared is left out.
+// ratio compares a row with the same phase of another peer, paired by round. Figures that can't be
+// compared are omitted.
 type ratio struct {
 	Peer  string `json:"peer"`
 	CPU   spread `json:"server_cpu,omitzero"`
@@ -32,7 +32,7 @@ type ratio struct {
 	Bytes spread `json:"bytes_per_job,omitzero"`
 }
 
-// samples are the rounds of one run, by phase; phases are in the order of their first.
+// samples holds the rounds of one run by phase; phases is in the order of the first round.
 type samples struct {
 	phases  []string
 	byPhase map[string][]sample
@@ -50,8 +50,8 @@ func (s *samples) add(round []sample) {
 	}
 }
 
-// rowsOf makes the rows of a group: phase by phase, the runs in their order. Each is compared
-// with the first run, and with the first one of each peer named in against.
+// rowsOf returns the rows of a group: phase by phase, with the runs in order. Each is compared with
+// the first run, and with the first run of each peer named in against.
 func rowsOf(g group, measured []samples, against []string) []row {
 	bases := basesOf(g, against)
 	var phases []string
@@ -101,7 +101,7 @@ func rowOf(rounds []sample) row {
 	}
 }
 
-// basesOf returns which runs the others are compared with.
+// basesOf returns the runs that the others are compared with.
 func basesOf(g group, against []string) []int {
 	bases := []int{0}
 	for _, name := range against {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sample is what one phase of one run cost. A figure that would mean nothing is 0.
+// sample is what one phase of one run cost. Figures that do not apply are 0.
 type sample struct {
 	phase    string
 	jobs     int
@@ -17,7 +17,7 @@ type sample struct {
 	waits    []time.Duration // from put to handler
 }
 
-// plus adds two phases of one run up.
+// plus adds up two phases of one run.
 func (s sample) plus(other sample, phase string) sample {
 	return sample{
 		phase:    phase,
@@ -34,7 +34,7 @@ func (s sample) commandsPerJob() float64 { return float64(s.commands) / float64(
 func (s sample) scriptsPerJob() float64  { return float64(s.scripts) / float64(s.jobs) }
 func (s sample) bytesPerJob() float64    { return float64(s.memory) / float64(s.jobs) }
 
-// speed is 0 where the time says nothing.
+// speed is 0 if the elapsed time does not apply.
 func (s sample) speed() float64 {
 	if s.elapsed == 0 {
 		return 0
@@ -42,7 +42,7 @@ func (s sample) speed() float64 {
 	return float64(s.jobs) / s.elapsed.Seconds()
 }
 
-// wait returns the time that a share of the jobs did not wait longer than, in milliseconds.
+// wait returns the longest wait, in milliseconds, of the given share of the jobs.
 func (s sample) wait(share float64) float64 {
 	if len(s.waits) == 0 {
 		return 0
@@ -51,7 +51,7 @@ func (s sample) wait(share float64) float64 {
 	return float64(sorted[min(int(share*float64(len(sorted))), len(sorted)-1)].Microseconds()) / 1e3
 }
 
-// spread is the median of one figure over the rounds, and its extremes.
+// spread is the median of one figure over the rounds, with its extremes.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`

@@ -19,8 +19,8 @@ import (
 // scripts is one implementation of the commands, called without a client library.
 type scripts struct {
 	name string
-	own  bool              // ours: a script a command, with the server's clock
-	text map[string]string // by command; "" is one script of all commands
+	own  bool              // ours: one script per command, using the server's clock
+	text map[string]string // by command; "" is a single script for all commands
 	sha  map[string]string
 }
 
@@ -33,7 +33,7 @@ func newScripts(name string, own bool, text map[string]string) *scripts {
 	return s
 }
 
-// classicScripts reads a script with the interface EVALSHA sha 0 COMMAND NOW ARG...
+// classicScripts loads a script with the interface EVALSHA sha 0 COMMAND NOW ARG...
 func classicScripts(path string) (*scripts, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func classic(name, text string) *scripts {
 	return newScripts(name, false, map[string]string{"": text})
 }
 
-// scriptName names a script after its file, or after the package whose lua folder it is in.
+// scriptName names a script after its file, or after the package whose lua folder contains it.
 func scriptName(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".lua")
 	if full, err := filepath.Abs(path); err == nil && name == "qless" {
@@ -59,10 +59,10 @@ func scriptName(path string) string {
 	return name
 }
 
-// dropIn is all of our commands in one classic script.
+// dropIn is all our commands in one classic script.
 func dropIn() *scripts { return classic("qless-dropin", qless.DropInScript()) }
 
-// ownScripts flattens our scripts from a folder of sources.
+// ownScripts bundles our scripts from a folder of sources.
 func ownScripts(name, folder string) (*scripts, error) {
 	sources := os.DirFS(folder)
 	commands, err := luasrc.Commands(sources)
@@ -78,7 +78,7 @@ func ownScripts(name, folder string) (*scripts, error) {
 	return newScripts(name, true, text), nil
 }
 
-// load makes the scripts known to the server.
+// load loads the scripts into the server.
 func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
 	for _, text := range s.text {
 		if err := rdb.ScriptLoad(ctx, text).Err(); err != nil {
@@ -88,8 +88,8 @@ func (s *scripts) load(ctx context.Context, rdb *redis.Client) error {
 	return nil
 }
 
-// call is the line that runs a command. Ours ask the server for the time, as our client makes
-// them do; classic ones must be told it.
+// call returns the words that run a command. Our scripts read the server's clock, as our client
+// makes them do; classic ones take the time as an argument.
 func (s *scripts) call(command string, args ...any) []any {
 	if s.own {
 		return append([]any{"evalsha", s.sha[command], 1, "ql:", ""}, args...)

@@ -9,10 +9,10 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// server is the one Redis that all peers are measured on.
+// server is the Redis that all peers are measured on.
 type server struct {
 	process *testkit.Server
-	admin   *redis.Client // measures, and is not measured
+	admin   *redis.Client // used to measure, not measured itself
 }
 
 func startServer(ctx context.Context, args ...string) (*server, error) {
@@ -35,21 +35,21 @@ func (s *server) stop() {
 
 func (s *server) addr() string { return s.process.Addr() }
 
-// dial returns a client that has a connection for each of so many goroutines.
+// dial returns a client with a connection for each of the given number of goroutines.
 func (s *server) dial(goroutines int) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr(), PoolSize: poolSize(goroutines)})
 }
 
-// poolSize is how many connections a client of so many goroutines may have: as many, and a
-// few for what it does beside them.
+// poolSize is how many connections a client of that many goroutines may have: one each, and a few
+// for other uses.
 func poolSize(goroutines int) int { return goroutines + 4 }
 
-// empty deletes everything, and has done it when it returns.
+// empty deletes everything, and returns once that is done.
 func (s *server) empty(ctx context.Context) error {
 	return s.admin.Do(ctx, "flushall", "sync").Err()
 }
 
-// set changes a setting of the server, and returns what gives it its old value.
+// set changes a setting of the server, and returns a function that restores it.
 func (s *server) set(ctx context.Context, name, value string) (func() error, error) {
 	old, err := s.admin.ConfigGet(ctx, name).Result()
 	if err != nil {
@@ -57,9 +57,11 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 	}
 	before, known := old[name]
 	if !known {
-		return nil, fmt.Errorf("the server has no setting %s", name)
+		return nil, fmt.Errorf("unknown server setting %s", name)
 	}
-	restore := func() error { return s.admin.ConfigSet(context.WithoutCancel(ctx), name, before).Err() }
+	restore := func() error {
+		return s.admin.ConfigSet(context.WithoutCancel(ctx), name, before).Err()
+	}
 	return restore, s.admin.ConfigSet(ctx, name, value).Err()
 }
 

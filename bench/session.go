@@ -9,44 +9,44 @@ import (
 	"time"
 )
 
-// A peer is a queue that is measured.
+// A peer is a queue to be measured.
 type peer struct {
 	name   string
-	layout string // peers with the same one store jobs alike
+	layout string // peers with the same layout store jobs in the same way
 	waits  bool   // its workers wait for jobs when there are none
 	open   func(ctx context.Context, s *server, l load) (session, error)
 }
 
-// load is what a session is asked to do.
+// load describes the work of a session.
 type load struct {
 	jobs        int
-	concurrency int    // goroutines that put, and jobs that a worker works at once
-	workers     int    // how many of these work
+	concurrency int    // goroutines that put, and jobs that a worker runs at once
+	workers     int    // how many such workers there are
 	payload     string // the data of each job: JSON
 }
 
-// A session is a peer at work on an empty server.
+// A session is a peer running on an empty server.
 type session interface {
-	// enqueue puts so many jobs, and returns when all are acknowledged.
+	// enqueue puts jobs, and returns when all are acknowledged.
 	enqueue(ctx context.Context, jobs int) error
 
-	// work starts the workers, and returns when they are at work. It ends with the context.
+	// work starts the workers, and returns when they are running. They stop with the context.
 	work(ctx context.Context, to *crew) error
 
-	// done asks the server how many jobs are done.
+	// done returns how many jobs are done according to the server.
 	done(ctx context.Context) (int, error)
 
-	// close ends the workers.
+	// close stops the workers.
 	close() error
 }
 
-// crew counts the jobs that handlers were given, and hears of workers that failed.
+// crew counts the jobs passed to handlers, and collects the errors of workers.
 type crew struct {
 	wanted  int64
 	started atomic.Int64
-	all     chan struct{} // closed when as many were started as are wanted
+	all     chan struct{} // closed when the wanted number of jobs were started
 	failed  chan error
-	taken   chan time.Time // when handlers were given jobs, if anybody asks
+	taken   chan time.Time // when handlers were given jobs, if not nil
 }
 
 func newCrew(wanted int) *crew {
@@ -69,11 +69,11 @@ func (c *crew) fail(err error) {
 	}
 }
 
-// patience is how long jobs may take to be done: far more than any peer needs.
+// patience is how long jobs may take to be done: far longer than any peer needs.
 const patience = 5 * time.Minute
 
-// wait returns when every job was handled and the server says that it is done. Anything
-// else is an error: a result that counts work not done is none.
+// wait returns when every job was handled and the server reports all of them as done. Anything else
+// is an error: a result that counts work not done is worthless.
 func (c *crew) wait(ctx context.Context, s session) error {
 	timeout := time.After(patience)
 	select {
@@ -93,7 +93,7 @@ func (c *crew) wait(ctx context.Context, s session) error {
 		case int64(done) == c.wanted && c.started.Load() == c.wanted:
 			return nil
 		case int64(done) > c.wanted || c.started.Load() > c.wanted:
-			return fmt.Errorf("%d jobs were handled %d times, and %d are done", c.wanted, c.started.Load(), done)
+			return fmt.Errorf("%d jobs were handled %d times; %d are done", c.wanted, c.started.Load(), done)
 		}
 		select {
 		case <-time.After(time.Millisecond):
@@ -105,7 +105,7 @@ func (c *crew) wait(ctx context.Context, s session) error {
 	}
 }
 
-// parallel calls do so many times from so many goroutines, until one fails.
+// parallel calls do many times from many goroutines, until one fails.
 func parallel(goroutines, times int, do func(i int) error) error {
 	var (
 		next   atomic.Int64
@@ -130,7 +130,7 @@ func parallel(goroutines, times int, do func(i int) error) error {
 	return failed
 }
 
-// batches calls do for each so many of the jobs, the last time for what is left.
+// batches calls do with one batch of the jobs at a time; the last one may be smaller.
 func batches(jobs, size int, do func(count int) error) error {
 	for left := jobs; left > 0; left -= size {
 		if err := do(min(left, size)); err != nil {

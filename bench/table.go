@@ -9,13 +9,13 @@ import (
 	"text/tabwriter"
 )
 
-// A column is one figure of the table, as text; "" where there is none.
+// A column is one figure of the table as text, "" where it does not apply.
 type column struct {
 	title string
 	text  func(row) string
 }
 
-// columnsOf lists the columns of some rows: all figures, then the ratios to each base.
+// columnsOf returns the columns of some rows: all figures, then the ratios to each base.
 func columnsOf(rows []row) []column {
 	columns := []column{
 		{"CPU us/job", func(r row) string { return formatFigure(r.CPU, 1) }},
@@ -29,14 +29,18 @@ func columnsOf(rows []row) []column {
 	for i, base := range rows[0].Against {
 		columns = append(columns,
 			column{"CPU x " + base.Peer, func(r row) string { return formatSpread(r.Against[i].CPU) }},
-			column{"speed x " + base.Peer, func(r row) string { return formatFigure(r.Against[i].Speed.Median, 2) }},
-			column{"B x " + base.Peer, func(r row) string { return formatFigure(r.Against[i].Bytes.Median, 2) }},
+			column{"speed x " + base.Peer, func(r row) string {
+				return formatFigure(r.Against[i].Speed.Median, 2)
+			}},
+			column{"B x " + base.Peer, func(r row) string {
+				return formatFigure(r.Against[i].Bytes.Median, 2)
+			}},
 		)
 	}
 	return columns
 }
 
-// writeTable prints the rows of one group, without columns that are empty.
+// writeTable prints the rows of one group, omitting empty columns.
 func writeTable(out io.Writer, g group, rows []row) error {
 	fmt.Fprintf(out, "\n%s\n", joined(g.workload, g.label))
 	shown := slices.DeleteFunc(columnsOf(rows), func(c column) bool {
@@ -72,7 +76,7 @@ func formatSpread(s spread) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
 }
 
-// writeJSON prints the rows as objects, one a line.
+// writeJSON prints the rows as JSON, one object per line.
 func writeJSON(out io.Writer, rows []row) error {
 	encoder := json.NewEncoder(out)
 	for _, r := range rows {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// idleGroup measures what idle workers cost the server: CPU us, and commands, a second.
+// idleGroup measures what idle workers cost the server per second, in CPU us and in commands.
 func (b *bench) idleGroup() []group {
 	g := group{workload: "idle", label: "a second of 16 idle workers"}
 	g.runs = append(g.runs, run{peer: "no workers", do: func(ctx context.Context) ([]sample, error) {
@@ -29,7 +29,7 @@ func (b *bench) idleGroup() []group {
 	return []group{g}
 }
 
-// rest measures the server while nothing is asked of it.
+// rest measures the server while no calls are made.
 func (b *bench) rest(ctx context.Context) ([]sample, error) {
 	seconds := int(math.Ceil(b.idle.Seconds()))
 	one, err := b.server.measure(ctx, "idle", seconds, func() error {

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// jobGroups measures whole jobs: all are put, then all are worked.
+// jobGroups measures whole jobs: all are put, then all are run.
 func (b *bench) jobGroups() []group {
 	var groups []group
 	for _, payload := range b.payloads {
 		for _, concurrency := range b.concurrencies {
 			l := load{jobs: b.jobs, concurrency: concurrency, workers: 1, payload: payloadOf(payload)}
-			g := group{workload: "job", label: fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)}
+			label := fmt.Sprintf("payload=%d concurrency=%d", payload, concurrency)
+			g := group{workload: "job", label: label}
 			for _, p := range b.peers {
 				g.runs = append(g.runs, run{peer: p.name, do: func(ctx context.Context) ([]sample, error) {
 					return b.wholeJobs(ctx, p, l)
@@ -33,7 +34,9 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error { return s.enqueue(ctx, l.jobs) })
+	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error {
+		return s.enqueue(ctx, l.jobs)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +53,8 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 	return []sample{enqueued, worked, enqueued.plus(worked, "total")}, nil
 }
 
-// payloadOf makes JSON of so many bytes, or a few more: records, as programs send them, and
-// a text that fills up.
+// payloadOf returns JSON of the given number of bytes, or a few more: records like those of real
+// programs, and a text as padding.
 func payloadOf(bytes int) string {
 	const record = `{"id":1234,"name":"some text","done":false}`
 	records := max(1, (bytes-40)/(len(record)+1))

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// memoryGroup measures how much memory a waiting job of 100 bytes takes, with the server as it
-// comes and with small hashes of up to 1024 bytes a field packed.
+// memoryGroup measures the memory of a waiting job of 100 bytes, with the server's defaults and
+// with small hashes packed up to 1024 bytes per field.
 func (b *bench) memoryGroup() []group {
 	g := group{workload: "memory", label: "waiting jobs of 100 bytes"}
 	l := load{concurrency: 16, workers: 1, payload: payloadOf(100)}
@@ -29,7 +29,9 @@ func (b *bench) memoryGroup() []group {
 	return []group{g}
 }
 
-func (b *bench) weighWaiting(ctx context.Context, p peer, l load, packed string) (phases []sample, err error) {
+func (b *bench) weighWaiting(
+	ctx context.Context, p peer, l load, packed string,
+) (phases []sample, err error) {
 	if packed != "" {
 		restore, err := b.server.set(ctx, "hash-max-listpack-value", packed)
 		if err != nil {

@@ -6,17 +6,19 @@ import (
 	"fmt"
 )
 
-// keptJobs is how many completed jobs are kept unless the settings say otherwise.
+// keptJobs is the default number of completed jobs that are kept.
 const keptJobs = 50000
 
-// batchUnit is what the jobs of the workloads of single commands are a multiple of, so
-// that every call has its full count.
+// The number of jobs in workloads of single commands is a multiple of batchUnit, so that every call
+// is full.
 const batchUnit = 800
 
 func (b *bench) operationJobs() int { return (b.jobs + batchUnit - 1) / batchUnit * batchUnit }
 
-// operating makes a run of single commands.
-func (b *bench) operating(s *scripts, label string, do func(ctx context.Context, o *operations) ([]sample, error)) run {
+// operating returns a run of single commands.
+func (b *bench) operating(
+	s *scripts, label string, do func(ctx context.Context, o *operations) ([]sample, error),
+) run {
 	return run{peer: s.name, label: label, do: func(ctx context.Context) (phases []sample, err error) {
 		o, err := b.operate(ctx, s)
 		if err != nil {
@@ -33,7 +35,7 @@ func (b *bench) operating(s *scripts, label string, do func(ctx context.Context,
 // A step is one measured part of a run.
 type step func() (sample, error)
 
-// inOrder does the steps one after the other.
+// inOrder runs the steps one after the other.
 func inOrder(steps ...step) ([]sample, error) {
 	var phases []sample
 	for _, do := range steps {
@@ -74,7 +76,7 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, erro
 	if err != nil || !o.scripts.own {
 		return append(phases, empty), err
 	}
-	// Some jobs are left, so that every reserve does the same.
+	// Some jobs are left over, so that every reserve does the same work.
 	batched, err := inOrder(
 		func() (sample, error) { return o.putMany(ctx, jobs+bulkSize, bulkSize) },
 		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
@@ -83,7 +85,7 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, erro
 	return append(append(phases, empty), batched...), err
 }
 
-// depthGroups measures how the commands' costs grow with the jobs that wait.
+// depthGroups measures how the cost of commands grows with the number of waiting jobs.
 func (b *bench) depthGroups() []group {
 	var groups []group
 	for _, s := range b.scripts {
@@ -102,8 +104,8 @@ func (b *bench) depthGroups() []group {
 	return groups
 }
 
-// keptGroups measures the same with the completed jobs that are kept. With as many as may be,
-// each complete has to clear one away.
+// keptGroups measures the same for kept completed jobs. At the limit each complete has to remove
+// one.
 func (b *bench) keptGroups() []group {
 	var groups []group
 	for _, s := range b.scripts {

@@ -25,7 +25,7 @@ func (b *bench) pickUpGroups() []group {
 	return groups
 }
 
-// pickUpTime bounds a run: a peer that polls takes a second for each job.
+// pickUpTime limits a run: a peer that polls takes a second per job.
 const pickUpTime = 20 * time.Second
 
 // between lets the workers become idle again before the next job.
@@ -53,8 +53,10 @@ func (b *bench) pickUps(ctx context.Context, p peer, l load) (phases []sample, e
 	return []sample{one}, err
 }
 
-// oneByOne puts jobs one at a time and says how long each waited.
-func oneByOne(ctx context.Context, s session, taken <-chan time.Time, jobs int) ([]time.Duration, error) {
+// oneByOne puts jobs one at a time and returns how long each waited.
+func oneByOne(
+	ctx context.Context, s session, taken <-chan time.Time, jobs int,
+) ([]time.Duration, error) {
 	var waits []time.Duration
 	for began := time.Now(); len(waits) < jobs && time.Since(began) < pickUpTime; {
 		time.Sleep(between)
@@ -72,7 +74,7 @@ func oneByOne(ctx context.Context, s session, taken <-chan time.Time, jobs int) 
 	return waits, nil
 }
 
-// openIdle opens a session whose workers are idle, and tells when they are given a job.
+// openIdle opens a session with idle workers, and sends the times when they are given jobs.
 func (b *bench) openIdle(ctx context.Context, p peer, l load) (session, <-chan time.Time, error) {
 	s, err := p.open(ctx, b.server, l)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// queuesGroups measures a call that finds work when a worker watches many queues, by where the
-// work is; when it is in every one, they take turns. A classic client asks queue by queue.
+// queuesGroups measures a call that finds work while a worker watches many queues, by where the
+// work is; when every queue has work, they take turns. A classic client checks queue by queue.
 func (b *bench) queuesGroups() []group {
 	var groups []group
 	for _, place := range []string{"first", "last", "every"} {
@@ -25,11 +25,13 @@ func (b *bench) queuesGroups() []group {
 	return groups
 }
 
-// watch fills the queues and takes all that there is. What it measures is per call.
-func (b *bench) watch(ctx context.Context, o *operations, count int, place string) ([]sample, error) {
+// watch fills the queues and takes all jobs. Its figures are per call.
+func (b *bench) watch(
+	ctx context.Context, o *operations, count int, place string,
+) ([]sample, error) {
 	jobs := b.operationJobs()
 	if !o.scripts.own {
-		jobs = batchUnit // a hundred queues are a hundred pops for each
+		jobs = batchUnit // a hundred queues need a hundred pops each
 	}
 	names := make([]string, count)
 	for i := range names {
@@ -63,12 +65,14 @@ func (b *bench) watch(ctx context.Context, o *operations, count int, place strin
 	return phases, nil
 }
 
-// watchSingly asks one queue after the other until one has work.
-func (b *bench) watchSingly(ctx context.Context, o *operations, names, filled []string, jobs int) ([]sample, error) {
+// watchSingly checks one queue after the other until one has work.
+func (b *bench) watchSingly(
+	ctx context.Context, o *operations, names, filled []string, jobs int,
+) ([]sample, error) {
 	if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
 		return nil, err
 	}
-	asked := slices.Index(names, filled[0]) + 1 // pops of which the last finds work
+	asked := slices.Index(names, filled[0]) + 1 // pops, the last of which finds work
 	one, replies, err := o.time(ctx, "pop(1)", jobs, jobs*asked, func(i int) []any {
 		if len(filled) > 1 {
 			return o.scripts.call("pop", names[i%len(names)], "w", 1)

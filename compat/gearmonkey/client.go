@@ -10,31 +10,33 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Client queues jobs and reads what became of them. It may be used from any goroutine.
+// A Client queues jobs and reads their state. It is safe for concurrent use.
 type Client struct {
 	rdb redis.UniversalClient
 }
 
-// NewClient returns a client on a Redis connection, which stays the caller's to close.
+// NewClient returns a client that uses rdb. The caller remains responsible for closing rdb.
 func NewClient(rdb redis.UniversalClient) *Client {
 	return &Client{rdb: rdb}
 }
 
-// Run queues a job of a function and returns its id, counted from 1 for each function. The
-// input is any bytes. Options say when and how urgently it is worked, and whether the run
-// waits for its end. See [At], [Blocking], [Priority] and [RollCall].
+// Run queues a job of a function and returns its id. Ids are counted from 1 for each function. The
+// input may be any bytes. Options set when the job runs and its priority, and whether Run waits for
+// it to end. See [At], [Blocking], [Priority] and [RollCall].
 //
-// An id of 0 means that there is no job. An id beside an error means that there is one, as
-// far as it came: [ErrTimeout] and, when the context ended, [ErrUnavailable] with the
-// context's error beneath end the waiting and not the job. Any other error may have left a
-// job that is in no queue, or is in one although the answer was lost; it is never queued twice.
+// An id of 0 means that no job was created. If Run returns both an id and an error, the job may
+// have been created: [ErrTimeout], and [ErrUnavailable] wrapping the context's error, end the wait
+// but not the job. After any other error the job may be in no queue, or it may have been queued
+// although the reply was lost. A job is never queued twice.
 //
-// A waiting run returns no error for a job that ended with one: read it by [Client.Get].
+// When Run waits, it does not return the job's own error: use [Client.Get] to read it.
 //
-// The steps are no transaction, but each is taken when the one before it is done: a job
-// that is in a queue has its input. Cost: four commands, each a round trip; one more for a
-// roll call, one for waiting.
-func (c *Client) Run(ctx context.Context, fn string, input []byte, options ...RunOption) (int64, error) {
+// The steps are not a transaction, but each starts only after the one before it is done, so a
+// queued job always has its input. Cost: four commands, one round trip each; one more for a roll
+// call and one for waiting.
+func (c *Client) Run(
+	ctx context.Context, fn string, input []byte, options ...RunOption,
+) (int64, error) {
 	if err := checkFunction("run", fn); err != nil {
 		return 0, err
 	}
@@ -60,7 +62,7 @@ func (c *Client) Run(ctx context.Context, fn string, input []byte, options ...Ru
 	return id, nil
 }
 
-// callRoll errors unless a worker accepts a function.
+// callRoll returns an error unless a worker accepts the function.
 func (c *Client) callRoll(ctx context.Context, fn string) error {
 	text, err := c.send(ctx, "GET", countKey(fn)).Text()
 	if errors.Is(err, redis.Nil) {
@@ -72,20 +74,23 @@ func (c *Client) callRoll(ctx context.Context, fn string) error {
 	count, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil:
-		return newError(ErrNoWorkers, "run", fn, 0, "the count of workers is no whole number: "+strconv.Quote(text))
+		return newError(ErrNoWorkers, "run", fn, 0,
+			"the count of workers is not an integer: "+strconv.Quote(text))
 	case count < 1:
 		return newError(ErrNoWorkers, "run", fn, 0, "")
 	}
 	return nil
 }
 
-// create stores a job, tells of it, and queues it.
-func (c *Client) create(ctx context.Context, fn string, id int64, input []byte, r *runOptions) error {
+// create stores a job, announces it, and queues it.
+func (c *Client) create(
+	ctx context.Context, fn string, id int64, input []byte, r *runOptions,
+) error {
 	err := c.send(ctx, "HMSET", jobKey(fn, id), "status", string(StatusIdle), "input", input).Err()
 	if err != nil {
 		return err
 	}
-	if err := c.send(ctx, "PUBLISH", channelOf(fn), told(EventCreate, id)).Err(); err != nil {
+	if err := c.send(ctx, "PUBLISH", channelOf(fn), message(EventCreate, id)).Err(); err != nil {
 		return err
 	}
 	if r.at != nil {
@@ -94,15 +99,16 @@ func (c *Client) create(ctx context.Context, fn string, id int64, input []byte, 
 	return c.sendOnce(ctx, "LPUSH", queueKey(fn, string(r.priority)), id).Err()
 }
 
-// Finish ends a job for whoever works it without a [Worker], such as a handler of another
-// queue that it was moved to: its status is success with an output or, when failure is not
-// nil, error with that error's text. It is kept for 25 hours from then, and whoever waits
-// for it is told.
+// Finish ends a job that runs outside a [Worker], such as in a handler of another queue that it was
+// moved to. The status becomes success with the output or, if failure is not nil, error with the
+// text of failure as the output. The job is then kept for 25 hours, and clients waiting for it are
+// notified.
 //
-// The job need not be busy, and need not exist: then it does so afterwards. Ending it twice
-// stores the second outcome. The commands are no transaction. Cost: five commands in one
-// round trip.
-func (c *Client) Finish(ctx context.Context, fn string, id int64, output []byte, failure error) error {
+// The job need not be busy. If it does not exist, it is created. Finishing a job twice overwrites
+// the first outcome. The commands are not a transaction. Cost: five commands in one round trip.
+func (c *Client) Finish(
+	ctx context.Context, fn string, id int64, output []byte, failure error,
+) error {
 	if err := checkJob("finish", fn, id); err != nil {
 		return err
 	}
@@ -110,7 +116,7 @@ func (c *Client) Finish(ctx context.Context, fn string, id int64, output []byte,
 	return c.end(ctx, "finish", fn, id, status, output)
 }
 
-// outcomeOf returns the status and the output of a job that returned something.
+// outcomeOf returns the status and the output that a handler's results stand for.
 func outcomeOf(output []byte, failure error) (Status, []byte) {
 	if failure != nil {
 		return StatusError, []byte(failure.Error())

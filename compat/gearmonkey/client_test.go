@@ -278,7 +278,7 @@ func TestQueueingIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	proxy := testkit.NewProxy(t, e.server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what is safe to retry
 	defer rdb.Close()
 	client := gearmonkey.NewClient(rdb)
 	for command, option := range map[string]gearmonkey.RunOption{"LPUSH": gearmonkey.High, "ZADD": gearmonkey.At(now)} {

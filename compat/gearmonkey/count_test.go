@@ -19,8 +19,8 @@ import (
 // childOf is the environment variable that makes the test program a worker on a server.
 const childOf = "GEARMONKEY_CHILD_OF"
 
-// serveAsChild is what the test program does as a worker of F: it ends at a signal, and so
-// does its job. It reports whether it was one.
+// serveAsChild makes the test program a worker of F that ends at a signal, as does its job. It
+// reports whether the program is such a child.
 func serveAsChild() bool {
 	addr := os.Getenv(childOf)
 	if addr == "" {
@@ -75,7 +75,7 @@ func TestCountAtASignal(t *testing.T) {
 	}
 }
 
-// What the protocol can't do: see the documentation.
+// A limit of the protocol: see the documentation.
 func TestKilledWorkerLeavesItsJobAndItsCount(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -1,8 +1,8 @@
-// Package gearmonkey speaks the GearMonkey protocol: a small asynchronous job queue that
-// programs of any language share by agreeing on keys and commands of one Redis.
+// Package gearmonkey implements the GearMonkey protocol: a small asynchronous job queue that
+// programs in any language share by agreeing on the keys and commands they use in one Redis.
 //
-// A job is a call of a function, which is a name, with an input, which is bytes. A client
-// queues it; a worker that accepts the function takes it, works, and stores an output:
+// A job calls a function, identified by name, with an input of any bytes. A client queues the job.
+// A worker that accepts the function takes it, runs it, and stores its output:
 //
 //	client := gearmonkey.NewClient(rdb)
 //	id, err := client.Run(ctx, "resize", input, gearmonkey.High)
@@ -16,29 +16,29 @@
 //
 // # Keys
 //
-// All keys have the function in their names, here F; ids are whole numbers.
+// Every key contains the name of the function, F below. Ids are integers.
 //
 //	uid:F                  the last id
 //	job:F:ID               a job: status, input, output, status:dividend, status:divisor
-//	queue:F:high           ids to be worked, and the same for normal and low
-//	queue:F:scheduled      ids to be worked at a time, scored by it in Unix seconds
-//	lock:F:ID              what a client that waits for a job pops
-//	count:F                how many workers accept F
+//	queue:F:high           ids of waiting jobs, and the same for normal and low
+//	queue:F:scheduled      ids of scheduled jobs, scored by due time in Unix seconds
+//	lock:F:ID              the list that a client waiting for a job pops from
+//	count:F                the number of workers that accept F
 //	channel:F              where create:ID, start:ID and finish:ID are published
 //
-// In a Redis Cluster all keys of a function have to be in one slot: give the function a
-// name in braces, such as {resize}, and let a worker accept functions of one slot only.
+// In a Redis Cluster all keys of a function must be in one slot: put the name of the function in
+// braces, as in {resize}, and let each worker accept functions of one slot only.
 //
-// # What to expect
+// # Guarantees
 //
-// The protocol has no locks. A job is worked at most once: what a worker held when it was
-// killed stays busy for ever, unless a [Sweeper] runs, which makes it at least once.
-// Commands are single, not transactions, as other implementations expect them; those that
-// must not run twice are sent once, so that a broken connection can lose a job and never
-// doubles one. The package qless promises more; [Client.Move] takes the jobs there.
+// The protocol has no locks. A job runs at most once: if a worker is killed, its job stays busy
+// forever, unless a [Sweeper] runs, which turns this into at least once. As other implementations
+// expect, commands are sent one by one and not in a transaction. Commands that must not run twice
+// are sent once, so a broken connection can lose a job but never duplicates one. Package qless
+// gives stronger guarantees; [Client.Move] moves jobs there.
 //
 // # Errors
 //
-// Every error of this package is an [*Error] with a code; compare it with the sentinels by
-// [errors.Is]. The error of a job that failed is a [*JobError].
+// Every error of this package is an [*Error] with a code; compare it with the sentinels using
+// [errors.Is]. The error of a failed job is a [*JobError].
 package gearmonkey

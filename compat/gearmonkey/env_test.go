@@ -29,7 +29,7 @@ const nowUnix = 1_700_000_000
 
 var now = time.Unix(nowUnix, 0)
 
-// An env is what a test works with: a real server of its own and a client of it.
+// An env is the environment of a test: a real server of its own and a client of it.
 type env struct {
 	*gearmonkey.Client
 	t      testing.TB
@@ -83,14 +83,16 @@ func (e *env) cli(line string) any {
 	return reply
 }
 
-// works runs a worker with a handler of F until that has worked some jobs, and returns the
+// works runs a worker with a handler of F until it has run some jobs, and returns the
 // order of their ids.
 func (e *env) works(jobs int, handler gearmonkey.Handler) []int64 {
 	e.t.Helper()
 	return e.worksWith(config(), jobs, handler)
 }
 
-func (e *env) worksWith(config gearmonkey.WorkerConfig, jobs int, handler gearmonkey.Handler) []int64 {
+func (e *env) worksWith(
+	config gearmonkey.WorkerConfig, jobs int, handler gearmonkey.Handler,
+) []int64 {
 	e.t.Helper()
 	ctx, stop := context.WithTimeout(e.t.Context(), patience)
 	defer stop()
@@ -110,8 +112,8 @@ func (e *env) worksWith(config gearmonkey.WorkerConfig, jobs int, handler gearmo
 // echo is a handler that returns its input.
 func echo(_ context.Context, job *gearmonkey.Job) ([]byte, error) { return job.Input, nil }
 
-// background starts a worker and returns how to stop it, which is done at the end at the
-// latest.
+// background starts a worker and returns how to stop it, which happens at the end of the test
+// at the latest.
 func (e *env) background(worker *gearmonkey.Worker) (stop func()) {
 	e.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -143,7 +145,7 @@ func receive[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// requireCode requires an error of a kind, as both ways of telling see it.
+// requireCode requires an error of a kind, by errors.Is and by its code.
 func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonkey.Error {
 	t.Helper()
 	require.ErrorIs(t, err, sentinel)
@@ -154,7 +156,7 @@ func requireCode(t testing.TB, sentinel *gearmonkey.Error, err error) *gearmonke
 	return own
 }
 
-// eventually returns when a condition holds that no event tells of.
+// eventually returns when a condition holds that has no event.
 func (e *env) eventually(condition func() bool) {
 	e.t.Helper()
 	testkit.Until(e.t, "a condition of the test", condition)

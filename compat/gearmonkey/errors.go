@@ -8,10 +8,10 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code says what kind of error an [Error] is.
+// A Code identifies the kind of an [Error].
 type Code string
 
-// The codes of errors. Each has a sentinel of the same name for [errors.Is].
+// The error codes. Each has a sentinel of the same name for use with [errors.Is].
 const (
 	CodeFinished    Code = "finished"
 	CodeInvalid     Code = "invalid"
@@ -24,60 +24,61 @@ const (
 	CodeUnavailable Code = "unavailable"
 )
 
-// Sentinels to compare errors with: errors.Is(err, gearmonkey.ErrTimeout).
+// Sentinels for use with [errors.Is], as in errors.Is(err, gearmonkey.ErrTimeout).
 var (
-	// ErrFinished means that the job has ended, so that it makes no more progress.
+	// ErrFinished means that the job has ended and accepts no more progress.
 	ErrFinished = &Error{Code: CodeFinished, Message: "the job has ended"}
 
-	// ErrInvalid means that an argument can't be used. Nothing was changed.
+	// ErrInvalid means that an argument is invalid. Nothing was changed.
 	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
 
 	// ErrNoWorkers means that a roll call found no worker. Nothing was changed.
 	ErrNoWorkers = &Error{Code: CodeNoWorkers, Message: "no worker accepts the function"}
 
-	// ErrNotFound means that there is no such job: it never was, or ended 25 hours ago.
+	// ErrNotFound means that the job does not exist: it was never created, or ended more than 25 hours
+	// ago.
 	ErrNotFound = &Error{Code: CodeNotFound, Message: "no such job"}
 
-	// ErrScript means that the server does not know the protocol's script by the digest
-	// that the protocol gives it, so that a worker can't work there.
-	ErrScript = &Error{Code: CodeScript, Message: "the script has another digest"}
+	// ErrScript means that the server computes a different digest for the protocol's script than the
+	// protocol specifies, so that no worker can run there.
+	ErrScript = &Error{Code: CodeScript, Message: "the script has a different digest"}
 
-	// ErrServer means that the server refused a command, for instance because a key holds
-	// something else.
+	// ErrServer means that the server rejected a command, for instance because a key has the wrong
+	// type.
 	ErrServer = &Error{Code: CodeServer, Message: "the server refused"}
 
-	// ErrStopped is the cause with which a handler's context ends when its worker was
-	// stopped and the job took longer than the ShutdownTimeout.
+	// ErrStopped is the cause of the cancellation of a handler's context when its worker was stopped
+	// and the job ran longer than the ShutdownTimeout.
 	ErrStopped = &Error{Code: CodeStopped, Message: "the worker is stopping"}
 
-	// ErrTimeout means that a job was not finished in the time that [Blocking] gives. The
-	// job goes on.
+	// ErrTimeout means that the job did not end within the time given to [Blocking]. The job
+	// continues.
 	ErrTimeout = &Error{Code: CodeTimeout, Message: "the job was not finished in time"}
 
-	// ErrUnavailable means that the server could not be reached, or did not answer. What was
-	// asked for may have been done nevertheless.
+	// ErrUnavailable means that the server could not be reached or did not reply. The operation may
+	// still have taken effect.
 	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 )
 
-// Error is what every function of this package returns when it fails. Compare it with the
-// sentinels by [errors.Is], or take it apart with [errors.As].
+// Error is the type of all errors that this package returns. Compare it with the sentinels using
+// [errors.Is], or inspect it using [errors.As].
 type Error struct {
-	// Op is what failed, such as "run".
+	// Op is the operation that failed, such as "run".
 	Op string
 
 	// Code is the kind of error.
 	Code Code
 
-	// Function is the function that it is about, empty for none.
+	// Function is the function concerned, empty for none.
 	Function string
 
-	// ID is the job that it is about, 0 for none.
+	// ID is the job concerned, 0 for none.
 	ID int64
 
-	// Message says what is wrong.
+	// Message describes the problem.
 	Message string
 
-	// Err is the error beneath, such as a network error or the end of a context; nil for none.
+	// Err is the underlying error, such as a network error or that of a context; nil for none.
 	Err error
 }
 
@@ -99,7 +100,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error beneath.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is the sentinel of e's code.
@@ -108,7 +109,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Op == "" && t.Function == ""
 }
 
-// A JobError says that a job ended with an error. [State.Err] returns it.
+// A JobError is the error of a failed job. [State.Err] returns it.
 type JobError struct {
 	Function string
 	ID       int64
@@ -120,8 +121,7 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("gearmonkey: the job %s:%d failed: %s", e.Function, e.ID, e.Message)
 }
 
-// newError returns an error of a sentinel's kind about a function or a job, with the
-// sentinel's message unless there is another.
+// newError returns an error of the sentinel's kind. An empty message stands for the sentinel's.
 func newError(sentinel *Error, op, fn string, id int64, message string) *Error {
 	if message == "" {
 		message = sentinel.Message
@@ -129,12 +129,12 @@ func newError(sentinel *Error, op, fn string, id int64, message string) *Error {
 	return &Error{Op: op, Code: sentinel.Code, Function: fn, ID: id, Message: message}
 }
 
-// invalid returns the error for an argument that can't be used.
+// invalid returns the error for an invalid argument.
 func invalid(op, fn, format string, args ...any) *Error {
 	return newError(ErrInvalid, op, fn, 0, fmt.Sprintf(format, args...))
 }
 
-// wrap turns what go-redis returned into an [Error].
+// wrap turns an error of go-redis into an [Error].
 func wrap(op, fn string, id int64, err error) error {
 	if err == nil {
 		return nil

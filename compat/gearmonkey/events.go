@@ -7,40 +7,40 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// An EventKind says what happened.
+// An EventKind says what happened to a job.
 type EventKind string
 
-// What happens to a job.
+// The kinds of events.
 const (
 	EventCreate EventKind = "create" // stored, and about to be queued
 	EventStart  EventKind = "start"  // taken by a worker
-	EventFinish EventKind = "finish" // ended, well or with an error; Get tells which
+	EventFinish EventKind = "finish" // ended, successfully or not; Get tells which
 )
 
-// EventGap means that events may have been lost: the connection broke, and is now restored.
-// It is about every function of the subscription.
+// EventGap means that events may have been lost: the connection broke and was restored. It concerns
+// all functions of the subscription.
 const EventGap EventKind = "gap"
 
-// An Event is something that happened to a job. A gap has no function and no id.
+// An Event reports what happened to a job. A gap has no function and no id.
 type Event struct {
 	Kind     EventKind
 	Function string
 	ID       int64
 }
 
-// Events is a subscription to what happens to the jobs of functions. It restores its
-// connection by itself, and then says so by an [EventGap].
+// Events is a subscription to the events of some functions. It restores its connection by itself,
+// and then sends an [EventGap].
 type Events struct {
 	subscription *redisx.Subscription[Event]
 }
 
-// Events subscribes to what happens to the jobs of some functions. What happens after the
-// call has returned is told, at most once: a reader that falls behind by far is cut off by
-// the server, and finds a gap. Messages that are not the protocol's are passed over. The
-// subscription ends with the context, or by [Events.Close].
+// Events subscribes to the events of some functions. Events from after the call returned are
+// delivered at most once. A reader that falls too far behind is disconnected by the server, and
+// receives a gap once it is connected again. Messages that are not part of the protocol are
+// ignored. The subscription ends when ctx is done, or with [Events.Close].
 func (c *Client) Events(ctx context.Context, functions ...string) (*Events, error) {
 	if len(functions) == 0 {
-		return nil, invalid("subscribe", "", "no function is named")
+		return nil, invalid("subscribe", "", "no functions are given")
 	}
 	channels := make([]string, len(functions))
 	for i, fn := range functions {
@@ -63,10 +63,10 @@ func (c *Client) Events(ctx context.Context, functions ...string) (*Events, erro
 // C returns the channel of the events. It is closed when the subscription ends.
 func (e *Events) C() <-chan Event { return e.subscription.C() }
 
-// Close ends the subscription and waits until it has ended. It may be called twice.
+// Close ends the subscription and waits until it has ended. It may be called more than once.
 func (e *Events) Close() error { return wrap("subscribe", "", 0, e.subscription.Close()) }
 
-// decodeNotice returns the event that readers get for a notice, and false for none.
+// decodeNotice returns the event for a notice, or false if there is none.
 func decodeNotice(notice redisx.Notice) (Event, bool) {
 	switch notice.Kind {
 	case redisx.Published:
@@ -77,7 +77,8 @@ func decodeNotice(notice redisx.Notice) (Event, bool) {
 	return Event{}, false
 }
 
-// decodeEvent reads a message such as create:12; false when it is none of the protocol's.
+// decodeEvent decodes a message such as create:12. It returns false for a message that is not part
+// of the protocol.
 func decodeEvent(channel, payload string) (Event, bool) {
 	fn, ours := strings.CutPrefix(channel, channelOf(""))
 	kind, text, _ := strings.Cut(payload, ":")

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// What clients queue by GearMonkey goes on as jobs of qless, with locks, retries and a
-// history, and the clients learn how it ended.
+// Jobs queued by GearMonkey clients become qless jobs, with locks, retries and a history, and the
+// clients learn how the jobs ended.
 func ExampleClient_Move() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -28,7 +28,7 @@ func ExampleClient_Move() {
 		log.Fatal(err)
 	}
 
-	// The mover: often, or once and for all.
+	// The mover: run it once, or repeatedly.
 	type image struct {
 		ID    int64  `json:"id"`
 		Input []byte `json:"input"`
@@ -36,7 +36,7 @@ func ExampleClient_Move() {
 	priorities := map[gearmonkey.Priority]int{gearmonkey.High: 10, gearmonkey.Low: -10}
 	moved, err := monkey.Move(ctx, "resize", func(ctx context.Context, job *gearmonkey.Moved) error {
 		options := []qless.PutOption{
-			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // moved twice, it is one job
+			qless.JID(fmt.Sprintf("%s-%d", job.Function, job.ID)), // moved twice, it is still one job
 			qless.Priority(priorities[job.Priority]),
 		}
 		if wait := time.Until(job.At); wait > 0 {
@@ -50,7 +50,7 @@ func ExampleClient_Move() {
 	}
 	fmt.Println("moved:", moved)
 
-	// The worker is one of qless, and tells GearMonkey's clients.
+	// The worker is a qless worker that reports to the GearMonkey clients.
 	done := make(chan struct{})
 	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: []string{"images"}})
 	if err != nil {

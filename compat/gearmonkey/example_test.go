@@ -12,10 +12,10 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A client queues a job and a worker works it. Both would be programs of their own, and the
-// other one may be of another language.
+// A client queues a job and a worker runs it. Normally each is a program of its own, and they may
+// be in different languages.
 func Example() {
-	server, err := qlesstest.Start() // a Redis in memory
+	server, err := qlesstest.Start() // an in-memory Redis
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func Example() {
 	// job 1: success, HELLO
 }
 
-// A run that waits returns when the job has ended. The job's own error is in its state.
+// A blocking run returns when the job has ended. The job's own error is in its state.
 func ExampleBlocking() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -67,7 +67,7 @@ func ExampleBlocking() {
 	id, err := client.Run(ctx, "divide", []byte("1/0"), gearmonkey.Blocking(10*time.Second))
 	switch {
 	case errors.Is(err, gearmonkey.ErrTimeout):
-		fmt.Println("job", id, "goes on without us")
+		fmt.Println("job", id, "continues without us")
 	case err != nil:
 		log.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func ExampleBlocking() {
 	// it failed: division by zero
 }
 
-// A scheduled job waits for its time.
+// A scheduled job waits until it is due.
 func ExampleAt() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -112,7 +112,7 @@ func ExampleAt() {
 	// idle
 }
 
-// A roll call keeps jobs out of queues that nobody works.
+// A roll call keeps jobs out of queues that no worker reads.
 func ExampleRollCall() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -123,13 +123,13 @@ func ExampleRollCall() {
 
 	_, err = client.Run(context.Background(), "resize", nil, gearmonkey.RollCall())
 	if errors.Is(err, gearmonkey.ErrNoWorkers) {
-		fmt.Println("nobody resizes today")
+		fmt.Println("no worker for resize")
 	}
 	// Output:
-	// nobody resizes today
+	// no worker for resize
 }
 
-// A handler tells how far it is, and a client looks.
+// A handler reports its progress, and a client reads it.
 func ExampleJob_Update() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -148,7 +148,7 @@ func ExampleJob_Update() {
 		defer stop()
 		for i := range 4 {
 			if err := job.Update(ctx, i+1, 4); err != nil {
-				log.Print(err) // the next one tells more
+				log.Print(err) // the next update replaces this one
 			}
 			state, err := client.Get(ctx, job.Function, job.ID) // as any client would
 			if err != nil {
@@ -168,7 +168,7 @@ func ExampleJob_Update() {
 	// 4 of 4, 100 %
 }
 
-// Events tell what happens to jobs as it happens.
+// Events report what happens to jobs.
 func ExampleClient_Events() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -208,8 +208,8 @@ func ExampleClient_Events() {
 	// finish ping 1
 }
 
-// A sweeper queues the jobs again that a killed worker left behind. After is far longer
-// than any job takes between two updates of its progress.
+// A sweeper requeues jobs that a killed worker left busy. After is far longer than any job takes
+// between two updates of its progress.
 func ExampleSweeper() {
 	server, err := qlesstest.Start()
 	if err != nil {
@@ -221,11 +221,11 @@ func ExampleSweeper() {
 		After:     time.Hour,
 		Functions: []string{"resize"},
 	})
-	swept, err := sweeper.Sweep(context.Background()) // Run does it until the context ends
+	swept, err := sweeper.Sweep(context.Background()) // Run repeats this until the context ends
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("queued again:", swept)
+	fmt.Println("requeued:", swept)
 	// Output:
-	// queued again: 0
+	// requeued: 0
 }

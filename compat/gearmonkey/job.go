@@ -10,15 +10,15 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Handler works a job. What it returns is the job's output; an error ends the job with
-// that error's text as its output. A panic is an error too: its text is "panic: " and the
-// value, and its stack goes to the worker's log.
+// A Handler runs a job. The bytes it returns become the job's output. If it returns an error, the
+// job ends with status error and the error's text as its output. A panic counts as an error: its
+// text is "panic: " followed by the value, and its stack is logged.
 //
-// The context ends, with the cause [ErrStopped], when the worker was stopped and its
-// ShutdownTimeout is over.
+// If the worker is stopped and its ShutdownTimeout passes, the context is canceled with the cause
+// [ErrStopped].
 type Handler func(ctx context.Context, job *Job) ([]byte, error)
 
-// A Job is a job at work.
+// A Job is a job that a worker is running.
 type Job struct {
 	Function string
 	ID       int64
@@ -28,9 +28,9 @@ type Job struct {
 	ended  atomic.Bool
 }
 
-// Update tells clients how much is done (dividend) of how much there is to do (divisor).
-// It is [ErrFinished] after the handler has returned. Other errors may be passed over: the
-// next update tells more. Cost: one command.
+// Update reports the job's progress to clients: dividend out of divisor. It returns [ErrFinished]
+// after the handler has returned. Other errors may be ignored, since the next update replaces this
+// one. Cost: one command.
 func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 	if j.ended.Load() {
 		return newError(ErrFinished, "update", j.Function, j.ID, "")
@@ -40,16 +40,18 @@ func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 	return wrap("update", j.Function, j.ID, err)
 }
 
-// work calls a handler, in a goroutine of its own so that nothing it does can end the
-// worker's. A panic is an error.
-func (j *Job) work(ctx context.Context, handler Handler, log *slog.Logger) (output []byte, err error) {
+// work calls a handler in a goroutine of its own, so that nothing it does can end the worker's. A
+// panic becomes an error.
+func (j *Job) work(
+	ctx context.Context, handler Handler, log *slog.Logger,
+) (output []byte, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer j.ended.Store(true)
 		defer func() {
 			if value := recover(); value != nil {
-				log.Error("gearmonkey: a handler panicked", "function", j.Function, "id", j.ID,
+				log.Error("gearmonkey: handler panicked", "function", j.Function, "id", j.ID,
 					"panic", value, "stack", string(debug.Stack()))
 				err = fmt.Errorf("panic: %v", value)
 			}

@@ -3,7 +3,7 @@ package gearmonkey_test
 import "strings"
 
 // monitored runs a function and returns the commands that clients sent to the server in
-// the meantime, as text, in order. What go-redis says to introduce itself is left out.
+// the meantime, as text, in order. The handshake of go-redis is omitted.
 // The name of a command is in capitals, as the specification writes it.
 func (e *env) monitored(run func()) []string {
 	e.t.Helper()

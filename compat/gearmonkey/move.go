@@ -13,29 +13,30 @@ type Moved struct {
 	ID       int64
 	Input    []byte
 
-	// Priority is the queue that it was in; empty when it was scheduled.
+	// Priority is the queue that the job was in; empty if it was scheduled.
 	Priority Priority
 
-	// At is when it is due; zero when it was not scheduled.
+	// At is when the job is due; zero if it was not scheduled.
 	At time.Time
 }
 
-// Move takes the jobs that wait in a function's queues, one by one in the order in which
-// workers would, scheduled ones first, and gives each to a function that puts it somewhere
-// else. It returns how many were put, when there are no more.
+// Move takes the waiting jobs out of a function's queues, one by one in the order in which workers
+// would, scheduled ones first, and passes each to put, which puts it somewhere else. It returns the
+// number of jobs put when no more are waiting.
 //
-// No job is lost: it is taken into a list of its own (move:F:high and so on), and leaves
-// that only when put has returned nil. When put fails, Move returns its error as it is; the
-// job and what else a killed process left there are the first of the next Move, and no
-// worker gets them. So a job may be put twice: put it under an id made of its function and
-// ID. One Move of a function at a time.
+// No job is lost: each is moved to a separate list (move:F:high and so on), and leaves it only when
+// put has returned nil. If put fails, Move returns its error unchanged. The failed job, and any
+// that a killed process left in that list, come first in the next Move, and no worker gets them. A
+// job may therefore be put twice: put it under an id made of its function and ID. Run one Move per
+// function at a time.
 //
-// Jobs that workers have are left to them. A moved job stays idle to those who ask by
-// [Client.Get] or wait for it, until somebody calls [Client.Finish]. A job that is gone is
-// passed over.
+// Jobs that workers have taken stay with them. To clients that call [Client.Get] or wait for it, a
+// moved job stays idle until [Client.Finish] is called. A job that no longer exists is skipped.
 //
-// Each step is atomic. Cost: three commands for each job, each a round trip.
-func (c *Client) Move(ctx context.Context, fn string, put func(ctx context.Context, job *Moved) error) (int, error) {
+// Each step is atomic. Cost: three commands per job, one round trip each.
+func (c *Client) Move(
+	ctx context.Context, fn string, put func(ctx context.Context, job *Moved) error,
+) (int, error) {
 	if err := checkFunction("move", fn); err != nil {
 		return 0, err
 	}
@@ -59,10 +60,10 @@ type mover struct {
 	put    func(ctx context.Context, job *Moved) error
 }
 
-// moving returns the key of the jobs that are on their way.
+// moving returns the key of the jobs being moved.
 func (m *mover) moving() string { return "move:" + m.fn + ":" + m.queue }
 
-// all moves what there is, and returns how many jobs were put.
+// all moves all waiting jobs, and returns how many were put.
 func (m *mover) all(ctx context.Context) (int, error) {
 	for moved := 0; ; {
 		text, at, err := m.take(ctx)
@@ -79,7 +80,7 @@ func (m *mover) all(ctx context.Context) (int, error) {
 	}
 }
 
-// one puts a job that is on its way, and reports whether it was put.
+// one puts a job that is being moved, and reports whether it was put.
 func (m *mover) one(ctx context.Context, text string, at time.Time) (bool, error) {
 	id, ok := parseID(text)
 	if !ok {
@@ -102,8 +103,9 @@ func (m *mover) one(ctx context.Context, text string, at time.Time) (bool, error
 	return true, m.drop(ctx, text)
 }
 
-// takeListScript and takeScheduledScript return the first of what is on its way (KEYS[2]),
-// else of the queue (KEYS[1]), which they put on its way; sent twice, they return the same.
+// takeListScript and takeScheduledScript return the first of the jobs being moved (KEYS[2]) or, if
+// there are none, move the first of the queue (KEYS[1]) there and return it. Run twice, they return
+// the same job.
 const (
 	takeListScript = `
 local id = redis.call('LINDEX', KEYS[2], -1) or redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
@@ -121,8 +123,8 @@ end
 return item`
 )
 
-// take puts the next job on its way and returns its id, and when it is due; an empty id
-// when there is none.
+// take starts moving the next job and returns its id and when it is due; the id is empty if there
+// are no more jobs.
 func (m *mover) take(ctx context.Context) (string, time.Time, error) {
 	text := takeListScript
 	if m.queue == scheduled {
@@ -139,7 +141,7 @@ func (m *mover) take(ctx context.Context) (string, time.Time, error) {
 	return item[0], time.Unix(int64(score), 0), err
 }
 
-// drop takes a job off the way. It is the only one there, so that it may be sent again.
+// drop removes a job from those being moved. It is the only one, so the command may be retried.
 func (m *mover) drop(ctx context.Context, text string) error {
 	var err error
 	if m.queue == scheduled {

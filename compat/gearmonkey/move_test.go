@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/compat/gearmonkey"
 )
 
-// keep returns a function to move jobs by, and what it was given.
+// keep returns a put function for Move, and the jobs passed to it.
 func keep() (put func(context.Context, *gearmonkey.Moved) error, moved *[]gearmonkey.Moved) {
 	moved = new([]gearmonkey.Moved)
 	return func(_ context.Context, job *gearmonkey.Moved) error {
@@ -73,7 +73,7 @@ func TestMoveGoesOnWhereItFailed(t *testing.T) {
 }
 
 // Jobs are moved to qless while clients of GearMonkey wait for them, in pieces, and a
-// worker of qless tells their ends.
+// qless worker reports how they ended.
 func TestMoveToQless(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

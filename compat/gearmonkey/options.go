@@ -2,10 +2,10 @@ package gearmonkey
 
 import "time"
 
-// A RunOption changes one [Client.Run].
+// A RunOption configures a call of [Client.Run].
 type RunOption interface{ applyRun(*runOptions) }
 
-// runOptions holds what the options of a run say.
+// runOptions holds the settings of a run.
 type runOptions struct {
 	at       *time.Time
 	blocking bool
@@ -18,27 +18,27 @@ type runOption func(*runOptions)
 
 func (o runOption) applyRun(r *runOptions) { o(r) }
 
-// At makes a job wait until a time, in whole seconds: a fraction is rounded up. When it
-// has come, the job goes before all that are not scheduled; so it has no [Priority]. Times
-// before 1970 can't be used, for no worker would find the job.
+// At schedules a job for a time, in whole seconds; fractions are rounded up. A due job runs before
+// all unscheduled ones, so it has no [Priority]. Times before 1970 are invalid, because no worker
+// would find the job.
 //
-// The clock that counts is that of the worker that asks.
+// Whether a job is due is decided by the clock of the worker that asks.
 func At(t time.Time) RunOption {
 	return runOption(func(r *runOptions) { r.at = &t })
 }
 
-// Blocking makes a run wait until the job has ended, well or with an error, or until the
-// timeout is over: the run is then [ErrTimeout], and the job goes on. The timeout is in
-// whole seconds, a fraction is rounded up; 0 waits without end. It counts from when the job
-// was queued, so for a job of [At] it includes the time until then.
+// Blocking makes Run wait until the job has ended, successfully or not, or until the timeout has
+// passed: Run then returns [ErrTimeout], and the job continues. The timeout is in whole seconds,
+// rounded up; 0 waits forever. It starts when the job is queued, so with [At] it includes the time
+// until the job is due.
 //
-// A waiting run has a connection of its own, beside those of the pool.
+// Each wait uses a connection of its own, outside the pool.
 func Blocking(timeout time.Duration) RunOption {
 	return runOption(func(r *runOptions) { r.blocking, r.timeout = true, timeout })
 }
 
-// A Priority is the queue that a job goes into. Workers take from [High] first, then from
-// [Normal], then from [Low]. It is an option of [Client.Run]. Defaults to Normal.
+// A Priority selects the queue that a job goes into. Workers take jobs from [High] first, then
+// [Normal], then [Low]. It is an option of [Client.Run]. Defaults to Normal.
 type Priority string
 
 // The priorities.
@@ -50,17 +50,17 @@ const (
 
 func (p Priority) applyRun(r *runOptions) { r.priority = p }
 
-// RollCall makes a run look first whether any worker accepts the function: without one the
-// run is [ErrNoWorkers]. Workers may come and go right after that look, and those that
-// were killed still count.
+// RollCall makes Run check first that some worker accepts the function, and return [ErrNoWorkers]
+// if none does. Workers may come and go right after the check, and workers that were killed still
+// count.
 func RollCall() RunOption {
 	return runOption(func(r *runOptions) { r.rollCall = true })
 }
 
-// longestTimeout is as long as the clocks of all that take part can count.
+// longestTimeout is the longest time that the clocks of every party can count.
 const longestTimeout = 100 * 365 * 24 * time.Hour
 
-// gather reads the options of a run of a function and checks them.
+// gather applies the options of a run and checks the result.
 func gather(fn string, options []RunOption) (*runOptions, error) {
 	r := &runOptions{}
 	for _, option := range options {
@@ -70,11 +70,11 @@ func gather(fn string, options []RunOption) (*runOptions, error) {
 	case r.at != nil && r.at.Unix() < 0:
 		return nil, invalid("run", fn, "the time %v is before 1970", *r.at)
 	case r.at != nil && r.priority != "":
-		return nil, invalid("run", fn, "a scheduled job has no priority, such as %q", r.priority)
+		return nil, invalid("run", fn, "a scheduled job can't have a priority: %q", r.priority)
 	case r.timeout < 0:
 		return nil, invalid("run", fn, "the timeout %v is negative", r.timeout)
 	case r.timeout > longestTimeout:
-		return nil, invalid("run", fn, "the timeout %v is above %v", r.timeout, longestTimeout)
+		return nil, invalid("run", fn, "the timeout %v exceeds %v", r.timeout, longestTimeout)
 	}
 	if r.priority == "" {
 		r.priority = Normal
@@ -90,7 +90,7 @@ func checkPriority(op, fn string, p Priority) error {
 	return invalid(op, fn, "the priority %q is unknown", p)
 }
 
-// checkFunction errors unless a function has a name.
+// checkFunction returns an error if the function has no name.
 func checkFunction(op, fn string) error {
 	if fn == "" {
 		return invalid(op, fn, "the function has no name")
@@ -98,7 +98,7 @@ func checkFunction(op, fn string) error {
 	return nil
 }
 
-// checkJob errors unless a function and an id can be those of a job.
+// checkJob returns an error unless the function and the id are valid.
 func checkJob(op, fn string, id int64) error {
 	if id < 1 {
 		return invalid(op, fn, "the id %d is not positive", id)

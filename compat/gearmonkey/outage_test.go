@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// A server that goes away while a job is at work has its outcome when it is back, with the
-// script gone.
+// If the server goes away while a job runs, the outcome is stored once it is back, even though
+// it has lost the script.
 func TestOutcomeIsToldWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	server := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -62,7 +62,7 @@ func TestStopDoesNotWaitForAServer(t *testing.T) {
 	require.Equal(t, "F", own.Function, "its count is too high")
 }
 
-// A pop whose answer was lost has lost a job. It is not sent again in silence.
+// A pop whose reply was lost has lost a job. It is not silently retried.
 func TestLostAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"EVALSHA", "BRPOP"} {
@@ -76,7 +76,7 @@ func TestLostAnswerIsReported(t *testing.T) {
 			e.run("F", "", option)
 			e.run("F", "", option)
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what it may
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // it retries what is safe to retry
 			defer rdb.Close()
 			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
 			proxy.CutBeforeReply(command)
@@ -90,7 +90,7 @@ func TestLostAnswerIsReported(t *testing.T) {
 	}
 }
 
-// What may be sent again is: nothing is lost when a connection breaks around it.
+// Commands that are safe to retry are retried: a broken connection loses nothing.
 func TestTellingIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"status\r\n$5\r\ninput", "start:1", "finish:1"} {
@@ -99,7 +99,7 @@ func TestTellingIsSentAgain(t *testing.T) {
 			e := newEnv(t)
 			e.run("F", "x")
 			proxy := testkit.NewProxy(t, e.server.Addr())
-			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1}) // the worker does by itself
+			rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1}) // the worker retries
 			defer rdb.Close()
 			through := &env{Client: gearmonkey.NewClient(rdb), t: t, server: e.server, rdb: e.rdb}
 			proxy.CutBeforeReply(command)

@@ -12,7 +12,7 @@ import (
 	"github.com/qless/qless-go/compat/gearmonkey"
 )
 
-// Plain commands, as the specification lists them, are the client of our worker.
+// Plain commands, as the specification lists them, act as a client of our worker.
 func TestPlainClientOfOurWorker(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -60,7 +60,7 @@ func TestPlainClientOfOurWorker(t *testing.T) {
 	require.Equal(t, "0", e.cli("GET count:F"))
 }
 
-// Plain commands, as the specification lists them, are the worker of our client.
+// Plain commands, as the specification lists them, act as a worker of our client.
 func TestPlainWorkerOfOurClient(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -17,18 +17,18 @@ type shift struct {
 	cfg       WorkerConfig
 	log       *slog.Logger
 	functions []string
-	queues    []string         // the lists, in the order in which they are asked
+	queues    []string         // the lists, in the order in which they are checked
 	routes    map[string]route // by queue
-	signedIn  int              // in how many of the functions it is counted
+	signedIn  int              // how many of the functions count the worker
 }
 
-// route says whose jobs a queue has.
+// route is the function and the handler for the jobs of a queue.
 type route struct {
 	fn      string
 	handler Handler
 }
 
-// signIn counts the worker among those that accept its functions.
+// signIn adds the worker to the counts of its functions.
 func (s *shift) signIn(ctx context.Context) error {
 	for _, fn := range s.functions {
 		if err := s.client.sendOnce(ctx, "INCR", countKey(fn)).Err(); err != nil {
@@ -39,8 +39,8 @@ func (s *shift) signIn(ctx context.Context) error {
 	return nil
 }
 
-// signOut takes the worker out of the counts. A count below zero is one of a server that
-// lost its data: it is put back, for the worker was not in it any more.
+// signOut removes the worker from the counts. A count below zero means that the server lost its
+// data: the count is restored, because it no longer included this worker.
 func (s *shift) signOut(ctx context.Context) error {
 	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
 	defer cancel(nil)
@@ -55,25 +55,25 @@ func (s *shift) signOut(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// loop takes and works jobs until the context ends, or the server has another script under
-// the protocol's digest.
+// loop takes and runs jobs until ctx is done, or the server has a different script under the
+// protocol's digest.
 func (s *shift) loop(ctx context.Context) error {
 	failures := 0
 	for ctx.Err() == nil {
-		// A pop that is under way is not given up: the server might hand out a job by it.
+		// A pop in progress is not canceled: the server might hand out a job with it.
 		item, err := s.take(context.WithoutCancel(ctx))
 		if errors.Is(err, ErrScript) {
 			return err
 		}
 		if err != nil {
-			s.failed("gearmonkey: asking for jobs failed; when the answer was lost, so is a job", err, failures)
+			s.failed("gearmonkey: asking for jobs failed; if the reply was lost, so is a job", err, failures)
 			failures++
 			backoff.Wait(ctx, failures)
 			continue
 		}
 		if failures > 0 {
 			failures = 0
-			s.log.Info("gearmonkey: the server gives jobs again")
+			s.log.Info("gearmonkey: the server is available again")
 		}
 		if len(item) == 2 {
 			s.work(ctx, item[0], item[1])
@@ -82,7 +82,7 @@ func (s *shift) loop(ctx context.Context) error {
 	return nil
 }
 
-// take returns a queue and the id that it gave, nothing when there is none for a second.
+// take returns a queue and the id taken from it, or nothing if there was no job for a second.
 func (s *shift) take(ctx context.Context) ([]string, error) {
 	for _, fn := range s.functions {
 		item, err := s.client.popDue(ctx, fn, s.cfg.Clock())
@@ -94,13 +94,13 @@ func (s *shift) take(ctx context.Context) ([]string, error) {
 	return item, wrap("work", s.functions[0], 0, err)
 }
 
-// work works a job that a queue gave.
+// work runs a job that was taken from a queue.
 func (s *shift) work(ctx context.Context, queue, text string) {
 	r := s.routes[queue]
 	log := s.log.With("function", r.fn, "id", text)
 	id, ok := parseID(text)
 	if !ok {
-		log.Warn("gearmonkey: a queue held something that is no id")
+		log.Warn("gearmonkey: a queue held an invalid id")
 		return
 	}
 	job := &Job{Function: r.fn, ID: id, client: s.client}
@@ -112,7 +112,7 @@ func (s *shift) work(ctx context.Context, queue, text string) {
 		err = s.insist(ctx, func(ctx context.Context) error { return s.client.begin(ctx, r.fn, id) })
 	}
 	if err != nil {
-		log.Error("gearmonkey: a job was not begun, and is in no queue any more", "error", err)
+		log.Error("gearmonkey: a job was not started and is no longer in any queue", "error", err)
 		return
 	}
 
@@ -123,11 +123,11 @@ func (s *shift) work(ctx context.Context, queue, text string) {
 		return s.client.end(ctx, "work", r.fn, id, status, output)
 	})
 	if err != nil {
-		log.Error("gearmonkey: the outcome of a job could not be told", "status", status, "error", err)
+		log.Error("gearmonkey: the outcome of a job could not be stored", "status", status, "error", err)
 	}
 }
 
-// insist does something until the server answers, or the worker was stopped a while ago.
+// insist retries do until the server replies, or the worker was stopped a while ago.
 func (s *shift) insist(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
 	defer cancel(nil)
@@ -136,7 +136,7 @@ func (s *shift) insist(ctx context.Context, do func(context.Context) error) erro
 		if !errors.Is(err, ErrUnavailable) && !redis.IsOOMError(err) {
 			return err
 		}
-		s.failed("gearmonkey: telling of a job failed; it is tried again", err, failures)
+		s.failed("gearmonkey: updating a job failed; retrying", err, failures)
 		failures++
 		if !backoff.Wait(ctx, failures) {
 			return err
@@ -144,12 +144,12 @@ func (s *shift) insist(ctx context.Context, do func(context.Context) error) erro
 	}
 }
 
-// failed reports the first of several failures in a row.
+// failed logs the first of several failures in a row.
 func (s *shift) failed(what string, err error, before int) {
 	if before == 0 {
 		s.log.Warn(what, "error", err)
 	}
 }
 
-// backoff says how long to wait for a server that is away: 3 s at most.
+// backoff is how long to wait between retries while the server is away: 3 s at most.
 var backoff = redisx.Backoff{First: 75 * time.Millisecond, Longest: 2400 * time.Millisecond}

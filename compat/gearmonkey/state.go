@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// A Status says how far a job has come.
+// A Status is the state that a job is in.
 type Status string
 
 // The statuses.
 const (
-	StatusIdle    Status = "idle"    // it waits for a worker
-	StatusBusy    Status = "busy"    // a worker has it, or was killed while it had it
-	StatusSuccess Status = "success" // it has ended well
-	StatusError   Status = "error"   // it has ended with an error
+	StatusIdle    Status = "idle"    // waits for a worker
+	StatusBusy    Status = "busy"    // a worker runs it, or was killed while running it
+	StatusSuccess Status = "success" // ended successfully
+	StatusError   Status = "error"   // ended with an error
 )
 
-// Finished reports whether the status is one of an ended job.
+// Finished reports whether s is the status of a job that has ended.
 func (s Status) Finished() bool { return s == StatusSuccess || s == StatusError }
 
-// A State is what is known of a job at one moment.
+// A State is a snapshot of a job.
 type State struct {
 	Function string
 	ID       int64
@@ -27,12 +27,12 @@ type State struct {
 	Input    []byte
 	Output   []byte // what the handler returned, or the text of its error; nil before the end
 
-	// Dividend and Divisor say how much is done of how much there is to do; 0 when the
-	// worker did not tell, or told something that is no number.
+	// Dividend and Divisor are the progress: how much is done of how much. They are 0 if the worker
+	// reported none, or something that is not a number.
 	Dividend, Divisor float64
 }
 
-// Progress returns how much of the job is done, from 0 to 1, as far as its worker told.
+// Progress returns the part of the job that its worker has reported as done, from 0 to 1.
 func (s *State) Progress() float64 {
 	if s.Divisor <= 0 {
 		return 0
@@ -40,7 +40,7 @@ func (s *State) Progress() float64 {
 	return min(max(s.Dividend/s.Divisor, 0), 1)
 }
 
-// Err returns a [*JobError] when the job ended with an error, else nil.
+// Err returns a [*JobError] if the job ended with an error, and nil otherwise.
 func (s *State) Err() error {
 	if s.Status != StatusError {
 		return nil
@@ -48,7 +48,7 @@ func (s *State) Err() error {
 	return &JobError{Function: s.Function, ID: s.ID, Message: string(s.Output)}
 }
 
-// Get returns the state of a job. It is [ErrNotFound] for a job that never was, or ended
+// Get returns the state of a job, or [ErrNotFound] if the job was never created or ended more than
 // 25 hours ago. Cost: one command.
 func (c *Client) Get(ctx context.Context, fn string, id int64) (*State, error) {
 	if err := checkJob("get", fn, id); err != nil {
@@ -72,7 +72,7 @@ func (c *Client) Get(ctx context.Context, fn string, id int64) (*State, error) {
 	}, nil
 }
 
-// bytesOf returns a field, nil when there is none.
+// bytesOf returns a field, or nil if it is not set.
 func bytesOf(fields map[string]string, name string) []byte {
 	text, ok := fields[name]
 	if !ok {
@@ -81,7 +81,7 @@ func bytesOf(fields map[string]string, name string) []byte {
 	return []byte(text)
 }
 
-// numberOf reads a number, 0 when it is none.
+// numberOf parses a number. It returns 0 for any other text.
 func numberOf(text string) float64 {
 	number, err := strconv.ParseFloat(text, 64)
 	if err != nil || number != number {

@@ -12,51 +12,51 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// SweeperConfig says what a sweeper does.
+// SweeperConfig configures a [Sweeper].
 type SweeperConfig struct {
-	// After is how long a job has to be seen busy, without an update of its progress, until
-	// it counts as lost. It must be longer than any job takes between two updates: a job that
-	// is still at work is worked a second time. It has no default.
+	// After is how long a job has to be busy without an update of its progress before it counts as
+	// lost. It must be longer than any job takes between two updates, since a job that is still
+	// running is run a second time. It has no default.
 	After time.Duration
 
-	// Clock tells the time. Defaults to [time.Now].
+	// Clock returns the current time. Defaults to [time.Now].
 	Clock func() time.Time
 
-	// Functions are those whose jobs are looked after.
+	// Functions are the functions whose jobs are checked.
 	Functions []string
 
-	// Interval is how often [Sweeper.Run] looks. Defaults to a tenth of After.
+	// Interval is the time between the sweeps of [Sweeper.Run]. Defaults to a tenth of After.
 	Interval time.Duration
 
-	// Logger is where the sweeper reports. Defaults to [slog.Default].
+	// Logger receives the sweeper's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Priority is what lost jobs are queued with: they do not say what they had. Defaults to
-	// [Normal].
+	// Priority is the priority with which lost jobs are requeued, because their original one is not
+	// stored. Defaults to [Normal].
 	Priority Priority
 }
 
-// A Sweeper queues jobs again that a worker left busy when it was killed. The protocol
-// has no such thing, and no way to tell a lost job from a long one but by its age, so that
-// jobs are then worked at least once rather than at most. Nothing sweeps unless it is told to.
+// A Sweeper requeues jobs that a killed worker left busy. Sweeping is not part of the protocol,
+// which has no way but age to tell a lost job from a long one, so jobs then run at least once
+// instead of at most once. Nothing is swept unless a Sweeper runs.
 //
-// Jobs that a worker had taken but not yet begun look idle, and are not found.
+// Jobs that a worker had taken but not yet started look idle and are not found.
 //
-// A sweeper remembers what it has seen, and learns of nothing that another did: run one for
-// a function. It may be used from one goroutine at a time.
+// A sweeper remembers what it has seen and does not share that with others, so run one per
+// function. It is not safe for concurrent use.
 type Sweeper struct {
 	client *Client
 	cfg    SweeperConfig
 	seen   map[string]sighting // busy jobs, by key
 }
 
-// sighting is since when a job was seen with the same progress.
+// sighting records since when a job has had the same progress.
 type sighting struct {
 	since    time.Time
 	progress string
 }
 
-// NewSweeper returns a sweeper that has seen nothing yet.
+// NewSweeper returns a sweeper that has seen no jobs yet.
 func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
 	if config.Clock == nil {
 		config.Clock = time.Now
@@ -73,8 +73,8 @@ func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
 	return &Sweeper{client: client, cfg: config, seen: map[string]sighting{}}
 }
 
-// Run sweeps at the interval until the context ends, and then returns nil. Only a
-// configuration that can't be used is an error, [ErrInvalid]; others are logged.
+// Run sweeps at every interval until ctx is done, and then returns nil. It returns an error only
+// for an invalid configuration, [ErrInvalid]; other errors are logged.
 func (s *Sweeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(s.cfg.Interval, 1))
 	defer ticker.Stop()
@@ -86,7 +86,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		case errors.Is(err, ErrInvalid):
 			return err
 		case err != nil:
-			s.cfg.Logger.Warn("gearmonkey: a sweep failed", "error", err)
+			s.cfg.Logger.Warn("gearmonkey: sweep failed", "error", err)
 		}
 		select {
 		case <-ticker.C:
@@ -96,11 +96,12 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep looks once, and returns how many jobs it queued again. The first that sees a job
-// never does. An error may come after some were.
+// Sweep sweeps once, and returns how many jobs it requeued. A sweep never requeues a job that it
+// sees for the first time. If it returns an error, some jobs may have been requeued.
 //
-// Queueing one is atomic, and is not done when the job has ended meanwhile. Cost: a scan of
-// all keys of the function's server, a command for each job of the functions, and one for each lost one.
+// Requeueing a job is atomic, and is skipped if the job has ended meanwhile. Cost: a scan of all
+// keys of the function's server, a command for each job of the functions, and one for each lost
+// job.
 func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -129,7 +130,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 			delete(seen, key)
 			if queued {
 				swept++
-				s.cfg.Logger.Warn("gearmonkey: a lost job is queued again", "function", fn, "id", id)
+				s.cfg.Logger.Warn("gearmonkey: requeued a lost job", "function", fn, "id", id)
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func (s *Sweeper) check() error {
 	return checkPriority("sweep", "", s.cfg.Priority)
 }
 
-// scanCount is how many keys one step of a scan looks at.
+// scanCount is how many keys one step of a scan examines.
 const scanCount = 1000
 
 // busy returns the progress of the busy jobs of a function, by id.
@@ -178,8 +179,10 @@ func (c *Client) busy(ctx context.Context, fn string) (map[int64]string, error) 
 	return jobs, nil
 }
 
-// addBusy adds those of some keys that are busy jobs.
-func (c *Client) addBusy(ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string) error {
+// addBusy adds the keys that are busy jobs to jobs.
+func (c *Client) addBusy(
+	ctx context.Context, fn string, keys []string, prefix string, jobs map[int64]string,
+) error {
 	pipe := c.rdb.Pipeline()
 	replies := map[int64]*redis.SliceCmd{}
 	for _, key := range keys {
@@ -205,7 +208,7 @@ func (c *Client) addBusy(ctx context.Context, fn string, keys []string, prefix s
 	return nil
 }
 
-// requeueScript queues a job that is busy: KEYS the job and the queue, ARGV the id.
+// requeueScript requeues a busy job. KEYS: the job and the queue. ARGV: the id.
 const requeueScript = `
 if redis.call('HGET', KEYS[1], 'status') ~= 'busy' then return 0 end
 redis.call('HMSET', KEYS[1], 'status', 'idle')
@@ -213,8 +216,10 @@ redis.call('HDEL', KEYS[1], 'status:dividend', 'status:divisor')
 redis.call('LPUSH', KEYS[2], ARGV[1])
 return 1`
 
-// requeue queues a job that is busy, and reports whether it was. It is sent once.
-func (c *Client) requeue(ctx context.Context, fn string, id int64, priority Priority) (bool, error) {
+// requeue requeues a job if it is busy, and reports whether it was. It is sent once.
+func (c *Client) requeue(
+	ctx context.Context, fn string, id int64, priority Priority,
+) (bool, error) {
 	queued, err := c.sendOnce(ctx, "EVAL", requeueScript, 2,
 		jobKey(fn, id), queueKey(fn, string(priority)), id).Bool()
 	return queued, wrap("sweep", fn, id, err)

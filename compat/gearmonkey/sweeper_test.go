@@ -21,7 +21,7 @@ func sweeping(clock *time.Time) gearmonkey.SweeperConfig {
 	}
 }
 
-// sweeps sweeps, and requires that so many jobs were queued again.
+// sweeps sweeps, and requires that the given number of jobs were requeued.
 func (e *env) sweeps(want int, sweeper *gearmonkey.Sweeper) {
 	e.t.Helper()
 	swept, err := sweeper.Sweep(e.t.Context())

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// wait blocks until a job has ended, the timeout is over (0 for none), or the context ends.
+// wait blocks until a job has ended, the timeout has passed (0 for none), or ctx is done.
 func (c *Client) wait(ctx context.Context, fn string, id int64, timeout time.Duration) error {
 	rdb, release, err := c.connectionOf(ctx, lockKey(fn, id))
 	if err != nil {
@@ -29,11 +29,13 @@ func (c *Client) wait(ctx context.Context, fn string, id int64, timeout time.Dur
 	return nil
 }
 
-// connectionOf returns a client with one connection of its own to the server of a key, and
-// how to close that, even while it waits. A pooled connection would be lost to all others
-// while it waits, and nothing could end that. For other kinds of clients than those of
-// one server or a cluster it is the shared one, and the end of the context is not seen.
-func (c *Client) connectionOf(ctx context.Context, key string) (redis.UniversalClient, func(), error) {
+// connectionOf returns a client with a connection of its own to the server of a key, and a function
+// that closes it, even during a wait. A pooled connection would be unavailable to others for the
+// whole wait, and nothing could end that. For clients other than those of a single server or a
+// cluster it returns the shared client, and the wait does not notice the end of the context.
+func (c *Client) connectionOf(
+	ctx context.Context, key string,
+) (redis.UniversalClient, func(), error) {
 	server, err := c.serverOf(ctx, key)
 	if err != nil {
 		return nil, nil, err
@@ -45,13 +47,15 @@ func (c *Client) connectionOf(ctx context.Context, key string) (redis.UniversalC
 	options := *shared.Options()
 	options.PoolSize, options.MinIdleConns, options.PipelinePoolSize = 1, 0, -1
 	options.AutoPipelineOptions, options.ClientSideCacheConfig, options.ClientSideCache = nil, nil, nil
-	options.PushNotificationProcessor = nil // it is bound to the other client
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	options.PushNotificationProcessor = nil // bound to the other client
+	options.MaintNotificationsConfig = &maintnotifications.Config{
+		Mode: maintnotifications.ModeDisabled,
+	}
 	own := redis.NewClient(&options)
 	return own, func() { _ = own.Close() }, nil
 }
 
-// serverOf returns the client of the server that has a key: of a cluster, that of one node.
+// serverOf returns the client of the server that holds a key: in a cluster, that of one node.
 func (c *Client) serverOf(ctx context.Context, key string) (redis.UniversalClient, error) {
 	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
 		node, err := cluster.MasterForKey(ctx, key)

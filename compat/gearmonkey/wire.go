@@ -11,56 +11,58 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// What the protocol fixes.
+// Constants of the protocol.
 const (
-	// script takes the first id of a scheduled queue that is due. The protocol names it by
-	// the digest of these very bytes.
+	// script takes the first due id of a scheduled queue. The protocol identifies it by the digest of
+	// exactly these bytes.
 	script    = "local item = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, 1); if (#item > 0) then redis.call('ZREM', KEYS[1], item[1]); return { KEYS[1],  item[1] }; end"
 	scriptSHA = "5231827cd49b540660ef44969b38cc858f157824"
 
 	popTimeout = time.Second // of a worker's BRPOP
-	jobSeconds = 90000       // how long an ended job is kept
-	lockTTL    = 10          // seconds that an ended job's lock is kept
+	jobSeconds = 90000       // how long a finished job is kept
+	lockTTL    = 10          // seconds that the lock of a finished job is kept
 )
 
-// The queues of a function, in the order in which workers ask them.
+// The queues of a function, in the order in which workers check them.
 const scheduled = "scheduled"
 
 var levels = []Priority{High, Normal, Low}
 
-func uidKey(fn string) string              { return "uid:" + fn }
-func jobKey(fn string, id int64) string    { return "job:" + fn + ":" + formatID(id) }
-func lockKey(fn string, id int64) string   { return "lock:" + fn + ":" + formatID(id) }
-func countKey(fn string) string            { return "count:" + fn }
-func channelOf(fn string) string           { return "channel:" + fn }
-func queueKey(fn, queue string) string     { return "queue:" + fn + ":" + queue }
-func told(kind EventKind, id int64) string { return string(kind) + ":" + formatID(id) }
+func uidKey(fn string) string                 { return "uid:" + fn }
+func jobKey(fn string, id int64) string       { return "job:" + fn + ":" + formatID(id) }
+func lockKey(fn string, id int64) string      { return "lock:" + fn + ":" + formatID(id) }
+func countKey(fn string) string               { return "count:" + fn }
+func channelOf(fn string) string              { return "channel:" + fn }
+func queueKey(fn, queue string) string        { return "queue:" + fn + ":" + queue }
+func message(kind EventKind, id int64) string { return string(kind) + ":" + formatID(id) }
 
 func formatID(id int64) string { return strconv.FormatInt(id, 10) }
 
-// parseID reads an id as INCR makes it: decimal, positive, with no sign and no zero before.
+// parseID parses an id as INCR formats it: decimal and positive, without a sign or leading zeros.
 func parseID(text string) (int64, bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil && id > 0 && formatID(id) == text
 }
 
-// send sends a command that may be sent again.
+// send sends a command that may be retried.
 func (c *Client) send(ctx context.Context, args ...any) *redis.Cmd {
 	return c.rdb.Do(ctx, args...)
 }
 
-// sendOnce sends a command that must not run twice. After an error that is not the
-// server's, it may have run or not.
+// sendOnce sends a command that must not run twice. After an error other than a reply from the
+// server, the command may or may not have run.
 func (c *Client) sendOnce(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
-	_ = c.rdb.Process(ctx, redisx.Once(cmd)) // cmd has the error
+	_ = c.rdb.Process(ctx, redisx.Once(cmd)) // the error is in cmd
 	return cmd
 }
 
-// pop waits for an element of the first list that has any, and returns the list and the
-// element; nothing after the timeout, 0 for never. It is sent once.
-func pop(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, keys ...string) ([]string, error) {
-	cmd := rdb.Pipeline().BRPop(ctx, timeout, keys...) // made, and not sent
+// pop waits for an element of the first non-empty list, and returns the list and the element, or
+// nothing after the timeout. A timeout of 0 waits forever. The command is sent once.
+func pop(
+	ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, keys ...string,
+) ([]string, error) {
+	cmd := rdb.Pipeline().BRPop(ctx, timeout, keys...) // only builds the command
 	err := rdb.Process(ctx, redisx.Once(cmd))
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -68,9 +70,9 @@ func pop(ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, 
 	return cmd.Val(), err
 }
 
-// popDue takes an id that is due from a function's scheduled queue, and returns the queue
-// and the id; nothing when there is none. It is sent once, unless the server does not know
-// the script: then that is loaded first.
+// popDue takes a due id from a function's scheduled queue, and returns the queue and the id, or
+// nothing if none is due. It is sent once, unless the server does not know the script: then the
+// script is loaded first.
 func (c *Client) popDue(ctx context.Context, fn string, now time.Time) ([]string, error) {
 	args := []any{"EVALSHA", scriptSHA, 1, queueKey(fn, scheduled), now.Unix()}
 	cmd := c.sendOnce(ctx, args...)
@@ -87,8 +89,8 @@ func (c *Client) popDue(ctx context.Context, fn string, now time.Time) ([]string
 	return reply, wrap("work", fn, 0, err)
 }
 
-// loadScript makes the script known to the server. It is [ErrScript] when the server gives
-// it another digest than the protocol does.
+// loadScript loads the script into the server. It returns [ErrScript] if the server computes a
+// different digest than the protocol's.
 func (c *Client) loadScript(ctx context.Context) error {
 	sha, err := c.rdb.ScriptLoad(ctx, script).Result()
 	if err != nil {
@@ -100,8 +102,8 @@ func (c *Client) loadScript(ctx context.Context) error {
 	return nil
 }
 
-// input returns the input of a job. It is [ErrNotFound] for a job that is gone: to begin it
-// would make it anew, and without an end.
+// input returns the input of a job, or [ErrNotFound] if the job is gone: starting it would create
+// it again, without an expiry.
 func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, error) {
 	fields, err := c.rdb.HMGet(ctx, jobKey(fn, id), "status", "input").Result()
 	if err != nil {
@@ -110,26 +112,28 @@ func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, er
 	if fields[0] == nil && fields[1] == nil {
 		return nil, newError(ErrNotFound, op, fn, id, "")
 	}
-	text, _ := fields[1].(string) // other clients may leave an empty one out
+	text, _ := fields[1].(string) // other clients may omit an empty input
 	return []byte(text), nil
 }
 
-// begin tells that a job is at work. It may be sent again.
+// begin marks a job as busy and announces it. It may be retried.
 func (c *Client) begin(ctx context.Context, fn string, id int64) error {
 	pipe := c.rdb.Pipeline()
-	pipe.Do(ctx, "PUBLISH", channelOf(fn), told(EventStart, id))
+	pipe.Do(ctx, "PUBLISH", channelOf(fn), message(EventStart, id))
 	pipe.Do(ctx, "HMSET", jobKey(fn, id), "status", string(StatusBusy))
 	_, err := pipe.Exec(ctx)
 	return wrap("work", fn, id, err)
 }
 
-// end stores a job's outcome and tells of it, in one packet, so that a client that dies
-// seldom leaves a lock without an end. It may be sent again: clients are then told twice.
-func (c *Client) end(ctx context.Context, op, fn string, id int64, status Status, output []byte) error {
+// end stores and announces the outcome of a job, in one packet, so that a client that dies is
+// unlikely to leave a lock without an expiry. It may be retried: clients are then notified twice.
+func (c *Client) end(
+	ctx context.Context, op, fn string, id int64, status Status, output []byte,
+) error {
 	pipe := c.rdb.Pipeline()
 	pipe.Do(ctx, "HMSET", jobKey(fn, id), "status", string(status), "output", output)
 	pipe.Do(ctx, "EXPIRE", jobKey(fn, id), jobSeconds)
-	pipe.Do(ctx, "PUBLISH", channelOf(fn), told(EventFinish, id))
+	pipe.Do(ctx, "PUBLISH", channelOf(fn), message(EventFinish, id))
 	pipe.Do(ctx, "LPUSH", lockKey(fn, id), "OK")
 	pipe.Do(ctx, "EXPIRE", lockKey(fn, id), lockTTL)
 	_, err := pipe.Exec(ctx)

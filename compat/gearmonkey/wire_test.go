@@ -111,7 +111,7 @@ func TestCommandsOfRun(t *testing.T) {
 					want = append(want, fmt.Sprintf("BRPOP lock:F:%d 7", id))
 					e.cli(fmt.Sprintf("LPUSH lock:F:%d OK", id)) // as if the job had ended already
 				}
-				slices.Reverse(options) // their order is of no matter
+				slices.Reverse(options) // their order does not matter
 				require.Equal(t, want, e.monitored(func() {
 					require.EqualValues(t, id, e.run("F", `some "input"`, options...))
 				}))

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// WorkerConfig says how a worker works. Its zero value works.
+// WorkerConfig configures a [Worker]. The zero value is ready to use.
 type WorkerConfig struct {
-	// Clock tells which scheduled jobs are due. Defaults to [time.Now].
+	// Clock returns the time used to find the scheduled jobs that are due. Defaults to [time.Now].
 	Clock func() time.Time
 
-	// Logger is where the worker reports. Defaults to [slog.Default].
+	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is how long a running job may take to end when the worker is stopped.
-	// Then its context ends. Defaults to 20 s.
+	// ShutdownTimeout is how long a running job may continue when the worker is stopped. After that
+	// its context is canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -35,15 +35,15 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	return c
 }
 
-// A Worker works the jobs of the functions that it accepts.
+// A Worker runs the jobs of the functions that it accepts.
 type Worker struct {
 	client *Client
 	cfg    WorkerConfig
 
 	mu       sync.Mutex
 	handlers map[string]Handler
-	order    []string // functions as they were first accepted
-	problem  error    // what Accept could not take
+	order    []string // functions in the order in which they were first accepted
+	problem  error    // errors of Accept
 }
 
 // NewWorker returns a worker that accepts no function yet.
@@ -51,13 +51,12 @@ func NewWorker(client *Client, config WorkerConfig) *Worker {
 	return &Worker{client: client, cfg: config.withDefaults(), handlers: map[string]Handler{}}
 }
 
-// Accept makes the worker work the jobs of a function, from the next [Worker.Work] on.
-// Accepting it again replaces its handler. A function or handler that can't be used is
-// reported by Work.
+// Accept registers the handler for the jobs of a function, starting with the next [Worker.Work].
+// Accepting a function again replaces its handler. Work reports an invalid function or handler.
 //
-// One function a worker is best. Of several, jobs that are due come first, then those of
-// high priority, and so on; within each the function that was accepted first goes first,
-// so that the others wait while it has any.
+// One function per worker is best. With several, due jobs come first, then those with high
+// priority, and so on. Within each level the function accepted first goes first, so the others wait
+// as long as it has jobs.
 func (w *Worker) Accept(fn string, handler Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,24 +74,24 @@ func (w *Worker) Accept(fn string, handler Handler) {
 	w.handlers[fn] = handler
 }
 
-// Work works jobs, one at a time, until the context ends. Then it takes no more, gives a
-// running one the ShutdownTimeout to end, waits until its handler has returned, and returns
-// nil. An idle worker takes up to a second: a job on its way to it would be lost otherwise. To stop at a signal,
-// use a context of [os/signal.NotifyContext].
+// Work runs jobs, one at a time, until ctx is done. Then it takes no more jobs, gives a running job
+// the ShutdownTimeout to end, waits until its handler has returned, and returns nil. An idle worker
+// takes up to a second to stop, because a job on its way to it would be lost otherwise. To stop on
+// a signal, use a context from [os/signal.NotifyContext].
 //
-// It may be called several times at once, to work as many jobs at once: each call is a
-// worker of its own to clients, counts, and needs a connection of the pool.
+// To run several jobs at once, call Work several times concurrently: clients see each call as a
+// worker of its own, and each needs a connection from the pool.
 //
-// It returns an error when it could not begin: [ErrInvalid], [ErrScript],
-// [ErrUnavailable], [ErrServer]. A server that goes away later is waited for, to tell the
-// outcome of a job, too; after the end of the context for two seconds. An error at the end
-// says in which functions the worker may still be counted, for the server was away.
+// Work returns an error if it could not start: [ErrInvalid], [ErrScript], [ErrUnavailable] or
+// [ErrServer]. If the server goes away later, Work waits for it, also to store the outcome of a
+// job; once ctx is done, it waits two seconds at most. An error after that lists the functions that
+// may still count the worker because the server was away.
 //
-// A scheduled job may be up to a second late.
+// A scheduled job may start up to a second late.
 //
-// Cost of a job: ten commands in five round trips, one less of each when it was scheduled,
-// and one more for each further function. An idle worker sends as many a second as it has
-// functions, and one more.
+// Cost of a job: ten commands in five round trips, one less of each if it was scheduled, and one
+// more for each further function. An idle worker sends as many commands a second as it has
+// functions, plus one.
 func (w *Worker) Work(ctx context.Context) (err error) {
 	s, err := w.newShift()
 	if err != nil || ctx.Err() != nil {
@@ -101,14 +100,14 @@ func (w *Worker) Work(ctx context.Context) (err error) {
 	if err := s.client.loadScript(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.signOut(ctx)) }() // in a panic, too
+	defer func() { err = errors.Join(err, s.signOut(ctx)) }() // also after a panic
 	if err := s.signIn(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	return s.loop(ctx)
 }
 
-// newShift takes what the worker accepts by now.
+// newShift returns a shift for the functions accepted so far.
 func (w *Worker) newShift() (*shift, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +115,7 @@ func (w *Worker) newShift() (*shift, error) {
 	case w.problem != nil:
 		return nil, w.problem
 	case len(w.order) == 0:
-		return nil, invalid("work", "", "no function is accepted")
+		return nil, invalid("work", "", "no functions are accepted")
 	case w.cfg.ShutdownTimeout < 0:
 		return nil, invalid("work", "", "ShutdownTimeout %v is negative", w.cfg.ShutdownTimeout)
 	}
@@ -140,5 +139,5 @@ func (w *Worker) newShift() (*shift, error) {
 	return s, nil
 }
 
-// departTimeout bounds how long a stopped worker tries to tell what it has to tell.
+// departTimeout limits how long a stopped worker keeps trying to store what it has to.
 const departTimeout = 2 * time.Second

@@ -84,7 +84,7 @@ func TestUpdate(t *testing.T) {
 	})
 	e.cli("DEL job:F:1")
 	requireCode(t, gearmonkey.ErrFinished, kept.Update(t.Context(), 9, 9))
-	require.Empty(t, e.cli("KEYS job:*"), "what is gone is not made anew")
+	require.Empty(t, e.cli("KEYS job:*"), "a job that is gone is not created again")
 }
 
 func TestOutcomes(t *testing.T) {
@@ -244,7 +244,7 @@ func TestGoneJobsArePassedOver(t *testing.T) {
 	e.cli("HMSET job:F:9 status idle") // without an input
 	e.cli("LPUSH queue:F:normal 9")
 	require.Equal(t, []int64{9}, e.works(1, echo))
-	require.Equal(t, []any{"job:F:9"}, e.cli("KEYS job:*"), "what is gone is not made anew")
+	require.Equal(t, []any{"job:F:9"}, e.cli("KEYS job:*"), "a job that is gone is not created again")
 	require.Empty(t, e.cli("KEYS queue:*"))
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Adders, workers that die at random, and cleaners of both kinds share a queue. Leases end
-// at random, even of those who still work. Every item is completed once, and no key is left.
+// at random, even those of running workers. Every item is completed once, and no key is left.
 func TestChaos(t *testing.T) {
 	e := newEnv(t)
 	random := newRand(t)
@@ -94,7 +94,7 @@ func (e *env) drain() {
 	e.light()
 }
 
-// Connections break at random; what is added surely, is worked, and completed once.
+// Connections break at random; every item whose adding was confirmed is run and completed once.
 func TestChaosOfConnections(t *testing.T) {
 	e := newEnv(t)
 	random := newRand(t)

@@ -11,24 +11,23 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// cleanBatch bounds how many ids one script looks at.
+// cleanBatch limits how many ids one script handles.
 const cleanBatch = 200
 
-// Cleaned says what a cleaning did.
+// Cleaned is the result of a cleaning.
 type Cleaned struct {
-	Dropped []string // ids without data that were taken out of the processing list
-	Reset   []string // items that were put back into the queue
+	Dropped []string // ids without data that were removed from the processing list
+	Reset   []string // items that were requeued
 }
 
-// LightClean puts the items back whose leases have ended, or were never made, at the end of
-// the queue, and takes ids without data out of the processing list. Of several the one that
-// has been there longest goes first.
+// LightClean requeues the items in the processing list that have no lease, at the end of the queue,
+// and removes ids without data from the list. It starts with those that have been there longest.
 //
-// It stands for LRANGE of the processing list, and for each id EXISTS of its leases and its
-// data, LREM and LPUSH. The steps for one id are atomic, so that an item that is renewed,
-// completed or put back by somebody else meanwhile is left alone. After an error some may be
-// done; any number may clean at once. Cost: a round trip for the list and one for every 200
-// ids in it, one to four commands for an id.
+// LightClean performs LRANGE of the processing list, and for each id EXISTS of its leases and its
+// data, LREM and LPUSH. The steps for one id are atomic, so an item that is renewed, completed or
+// requeued meanwhile is left alone. If it fails, a part may be done. Any number of cleaners may run
+// at once. Cost: a round trip for the list and one for every 200 ids in it, one to four commands
+// per id.
 //
 // Run it about as often as the shortest lease lasts: see [Cleaner].
 func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
@@ -52,19 +51,18 @@ func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Clean
 	return cleaned, nil
 }
 
-// DeepClean finds items that are in no list, which a client that died in the middle of
-// something can leave, and puts them at the end of the queue, together with those whose
-// leases have ended.
+// DeepClean finds items that are in no list, left by a client that died in the middle of an
+// operation, and adds them to the end of the queue, together with those whose leases have ended.
 //
-// It stands for a search of all keys of items, LRANGE of the queue, and for each item that
-// is neither in it nor leased LREM and LPUSH. The steps for one item are atomic. Keys are
-// looked for by SCAN, which does not hold up the server, and by the literal prefix, even if
-// that has characters of patterns. An item that another client is just adding, between its
-// two commands, can come into the queue twice, which does no harm. After an error some may
-// be done; any number may clean at once. Cost: a walk through all keys of the server, the
-// whole queue sent to the client, two to five commands for an item that is not in it.
+// DeepClean searches all keys of items, performs LRANGE of the queue, and for each item that is
+// neither in it nor leased LREM and LPUSH. The steps for one item are atomic. It finds keys by
+// SCAN, which does not block the server, and by the literal prefix, even if that contains pattern
+// characters. An item that another client is about to add, between its two commands, may be queued
+// twice, which is harmless. If it fails, a part may be done. Any number of cleaners may run at
+// once. Cost: a scan of all keys of the server, sending the whole queue to the client, and two to
+// five commands per item that is not in it.
 //
-// It is seldom needed: every six hours is often enough. See [Cleaner].
+// It is rarely needed: every six hours is often enough. See [Cleaner].
 func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
 	ids, err := q.itemIDs(ctx, db)
 	if err != nil {
@@ -100,7 +98,7 @@ func (q *Queue) cleanArgs(ids []string) []any {
 // itemIDs returns the ids of all items.
 func (q *Queue) itemIDs(ctx context.Context, db redis.UniversalClient) (map[string]bool, error) {
 	ids := map[string]bool{}
-	var mu sync.Mutex // nodes are walked at the same time
+	var mu sync.Mutex // nodes are scanned concurrently
 	walk := func(ctx context.Context, node redis.Cmdable) error {
 		keys := node.Scan(ctx, 0, redisx.EscapeGlob(q.items)+"*", 1000).Iterator()
 		for keys.Next(ctx) {
@@ -114,9 +112,13 @@ func (q *Queue) itemIDs(ctx context.Context, db redis.UniversalClient) (map[stri
 	var err error
 	switch db := db.(type) {
 	case *redis.ClusterClient:
-		err = db.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return walk(ctx, node) })
+		err = db.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return walk(ctx, node)
+		})
 	case *redis.Ring:
-		err = db.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error { return walk(ctx, node) })
+		err = db.ForEachShard(ctx, func(ctx context.Context, node *redis.Client) error {
+			return walk(ctx, node)
+		})
 	default:
 		err = walk(ctx, db)
 	}

@@ -83,7 +83,7 @@ func TestLightCleanOfManyItems(t *testing.T) {
 	}
 }
 
-// Of several cleaners one puts an item back.
+// Only one of several cleaners requeues an item.
 func TestConcurrentCleanersResetOnce(t *testing.T) {
 	e := newEnv(t)
 	for range 20 {
@@ -132,7 +132,7 @@ func TestDeepClean(t *testing.T) {
 	require.Empty(t, e.deep())
 }
 
-// A client that died while its cleaner of the kind of 0.1.5 had the item in hand.
+// A 0.1.5 client died while its cleaner held the item.
 func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
 	e := newEnv(t)
 	e.add("a")
@@ -261,7 +261,7 @@ func TestCleanerRuns(t *testing.T) {
 	require.ErrorIs(t, bad.Run(t.Context()), workqueue.ErrInvalid)
 }
 
-// The test suite of the protocol commands cleaners by lines.
+// The protocol's test suite drives cleaners by lines.
 func TestServeCleaner(t *testing.T) {
 	e := newEnv(t)
 	e.add("expired")

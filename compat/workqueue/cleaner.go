@@ -12,16 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// CleanerConfig says how a cleaner cleans. Its zero value works.
+// CleanerConfig configures a [Cleaner]. The zero value is ready to use.
 type CleanerConfig struct {
-	// DeepInterval is the time from one deep cleaning to the next. Defaults to 6 h.
+	// DeepInterval is the time between deep cleanings. Defaults to 6 h.
 	DeepInterval time.Duration
 
-	// LightInterval is the time from one light cleaning to the next. It should be about the
-	// shortest lease that is used. Defaults to 1 min.
+	// LightInterval is the time between light cleanings. It should be about the shortest lease in use.
+	// Defaults to 1 min.
 	LightInterval time.Duration
 
-	// Logger is where the cleaner reports. Defaults to [slog.Default].
+	// Logger receives the cleaner's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -38,7 +38,7 @@ func (c CleanerConfig) withDefaults() CleanerConfig {
 	return c
 }
 
-// A Cleaner cleans queues at intervals. Any number may clean the same queues, so each
+// A Cleaner cleans queues at intervals. Any number of cleaners may clean the same queues, so each
 // process can have its own.
 type Cleaner struct {
 	db     redis.UniversalClient
@@ -46,17 +46,18 @@ type Cleaner struct {
 	cfg    CleanerConfig
 }
 
-// NewCleaner returns a cleaner of some queues. It does nothing until it is run.
+// NewCleaner returns a cleaner for some queues. It does nothing until [Cleaner.Run] is called.
 func NewCleaner(db redis.UniversalClient, config CleanerConfig, queues ...*Queue) *Cleaner {
 	return &Cleaner{db: db, queues: queues, cfg: config.withDefaults()}
 }
 
-// Run cleans at once, lightly and deeply, and then at the intervals, until the context ends;
-// then it returns nil. What goes wrong is logged, and tried again at the next interval. It is
-// [ErrInvalid] when an interval is negative.
+// Run performs a light and a deep cleaning at once, then repeats them at their intervals until ctx
+// is done, and returns nil. Errors are logged, and the cleaning is retried at the next interval.
+// Run returns [ErrInvalid] if an interval is negative.
 func (c *Cleaner) Run(ctx context.Context) error {
 	if c.cfg.DeepInterval < 0 || c.cfg.LightInterval < 0 {
-		return invalid("clean", "the intervals %v and %v can't be negative", c.cfg.LightInterval, c.cfg.DeepInterval)
+		return invalid("clean", "an interval is negative: %v, %v",
+			c.cfg.LightInterval, c.cfg.DeepInterval)
 	}
 	light, deep := time.NewTicker(c.cfg.LightInterval), time.NewTicker(c.cfg.DeepInterval)
 	defer light.Stop()
@@ -65,7 +66,7 @@ func (c *Cleaner) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow cleans at once, and then whenever one of the tickers says so.
+// follow cleans at once, and then at each tick.
 func (c *Cleaner) follow(ctx context.Context, light, deep <-chan time.Time) {
 	c.clean(ctx, "light", (*Queue).LightClean)
 	c.clean(ctx, "deep", (*Queue).DeepClean)
@@ -81,16 +82,19 @@ func (c *Cleaner) follow(ctx context.Context, light, deep <-chan time.Time) {
 	}
 }
 
-// clean cleans all queues in one way.
-func (c *Cleaner) clean(ctx context.Context, kind string, clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error)) {
+// clean runs one kind of cleaning on all queues.
+func (c *Cleaner) clean(
+	ctx context.Context, kind string,
+	clean func(*Queue, context.Context, redis.UniversalClient) (Cleaned, error),
+) {
 	for _, q := range c.queues {
 		log := c.cfg.Logger.With("queue", q.prefix, "kind", kind)
 		cleaned, err := clean(q, ctx, c.db)
 		for _, id := range cleaned.Reset {
-			log.Info("workqueue: an item without a lease was put back", "id", id)
+			log.Info("workqueue: requeued an item without a lease", "id", id)
 		}
 		for _, id := range cleaned.Dropped {
-			log.Info("workqueue: an id without an item was removed", "id", id)
+			log.Info("workqueue: removed an id without an item", "id", id)
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Warn("workqueue: cleaning failed", "error", err)
@@ -98,14 +102,16 @@ func (c *Cleaner) clean(ctx context.Context, kind string, clean func(*Queue, con
 	}
 }
 
-// ServeCleaner cleans at the word of another program: for each line "light:PREFIX" or
-// "deep:PREFIX" it cleans the queue with the prefix once, and then writes "light cleaned
-// PREFIX" or "deep cleaned PREFIX". So the test suite of the protocol speaks with a cleaner
-// on its standard input and output.
+// ServeCleaner cleans on request of another program: for each line "light:PREFIX" or "deep:PREFIX"
+// it cleans the queue with the prefix once, and then writes "light cleaned PREFIX" or "deep cleaned
+// PREFIX". The protocol's test suite drives a cleaner in this way through its standard input and
+// output.
 //
-// It returns nil at the end of the input, [ErrInvalid] for any other line, and whatever
-// error a cleaning, reading or writing has.
-func ServeCleaner(ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer) error {
+// It returns nil at the end of the input, [ErrInvalid] for any other line, and the error if
+// cleaning, reading or writing fails.
+func ServeCleaner(
+	ctx context.Context, db redis.UniversalClient, in io.Reader, out io.Writer,
+) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		kind, prefix, found := strings.Cut(lines.Text(), ":")

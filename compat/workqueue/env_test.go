@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// actAsPeer is what the test program does as a process of an interop test.
+// actAsPeer runs the test program as a peer of an interop test.
 var actAsPeer func()
 
 var quiet = testkit.Quiet()
@@ -36,7 +36,7 @@ const patience = testkit.Patience
 // lease is a lease that does not end during a test, unless the test ends it.
 const lease = 100 * time.Second
 
-// An env is what a test works with: a real server of its own and a queue with the prefix P.
+// An env is the environment of a test: a real server of its own and a queue with the prefix P.
 type env struct {
 	*workqueue.Queue
 	t      testing.TB
@@ -154,7 +154,7 @@ func (e *env) dump() map[string]any {
 	return all
 }
 
-// awaitBlocked waits until so many clients wait for an item.
+// awaitBlocked waits until the given number of clients wait for an item.
 func (e *env) awaitBlocked(clients int) {
 	e.t.Helper()
 	e.eventually(func() bool {

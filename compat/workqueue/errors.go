@@ -7,10 +7,10 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Code says what kind of error an [Error] is.
+// A Code identifies the kind of an [Error].
 type Code string
 
-// The codes of errors. Each has a sentinel of the same name for [errors.Is].
+// The error codes. Each has a sentinel of the same name for use with [errors.Is].
 const (
 	CodeInvalid     Code = "invalid"
 	CodeLeaseLost   Code = "lease_lost"
@@ -19,44 +19,44 @@ const (
 	CodeUnavailable Code = "unavailable"
 )
 
-// Sentinels to compare errors with: errors.Is(err, workqueue.ErrUnavailable).
+// Sentinels for use with [errors.Is], as in errors.Is(err, workqueue.ErrUnavailable).
 var (
-	// ErrInvalid means that an argument can't be used. Nothing was changed.
+	// ErrInvalid means that an argument is invalid. Nothing was changed.
 	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
 
-	// ErrLeaseLost is the cause with which a handler's context ends when the item was
-	// completed or leased by somebody else, or the lease could not be renewed in time.
+	// ErrLeaseLost is the cause of the cancellation of a handler's context when another client
+	// completed or leased the item, or the lease could not be renewed in time.
 	ErrLeaseLost = &Error{Code: CodeLeaseLost, Message: "the lease is lost"}
 
-	// ErrServer means that the server refused a command, for instance because a key holds
-	// something else.
+	// ErrServer means that the server rejected a command, for instance because a key has the wrong
+	// type.
 	ErrServer = &Error{Code: CodeServer, Message: "the server refused"}
 
-	// ErrStopped is the cause with which a handler's context ends when its worker was
-	// stopped and the handler took longer than the ShutdownTimeout.
+	// ErrStopped is the cause of the cancellation of a handler's context when its worker was stopped
+	// and the handler ran longer than the ShutdownTimeout.
 	ErrStopped = &Error{Code: CodeStopped, Message: "the worker is stopping"}
 
-	// ErrUnavailable means that the server could not be reached, or did not answer, or that
-	// the context ended. What was asked for may have been done nevertheless.
+	// ErrUnavailable means that the server could not be reached or did not reply, or that the context
+	// ended. The operation may still have taken effect.
 	ErrUnavailable = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 )
 
-// Error is what every function of this package returns when it fails. Compare it with the
-// sentinels by [errors.Is], or take it apart with [errors.As].
+// Error is the type of all errors that this package returns. Compare it with the sentinels using
+// [errors.Is], or inspect it using [errors.As].
 type Error struct {
-	// Op is what failed, such as "lease".
+	// Op is the operation that failed, such as "lease".
 	Op string
 
 	// Code is the kind of error.
 	Code Code
 
-	// ID is the item that it is about, empty for none or several.
+	// ID is the item concerned, empty for none or several.
 	ID string
 
-	// Message says what is wrong.
+	// Message describes the problem.
 	Message string
 
-	// Err is the error beneath, such as a network error or the end of a context; nil for none.
+	// Err is the underlying error, such as a network error or that of a context; nil for none.
 	Err error
 }
 
@@ -75,7 +75,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error beneath.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether target is the sentinel of e's code.
@@ -84,12 +84,12 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Op == "" && t.ID == ""
 }
 
-// invalid returns the error for an argument that can't be used.
+// invalid returns the error for an invalid argument.
 func invalid(op, format string, args ...any) *Error {
 	return &Error{Op: op, Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// wrap turns what go-redis returned into an [Error].
+// wrap turns an error of go-redis into an [Error].
 func wrap(op, id string, err error) error {
 	if err == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// The server of the examples is in memory. With a real one, redis.NewClient makes the rdb.
+// The examples use an in-memory server. With a real one, create rdb with redis.NewClient.
 func Example() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -54,8 +54,8 @@ func Example() {
 	// completed: false
 }
 
-// To run an item at most once, complete it before the work, and do that only if nobody else
-// was quicker. If the program dies during the work, nobody does the rest.
+// To run an item at most once, complete it first, and run it only if this call completed it. If the
+// program dies meanwhile, the item is lost.
 func ExampleQueue_Complete_atMostOnce() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -116,7 +116,7 @@ func ExampleQueue_AddItemToPipeline() {
 	// {Processing:0 Queued:2}
 }
 
-// A worker gives items to a handler, here with data in JSON, until it is stopped.
+// A worker runs its handler for each item, here with JSON data, until it is stopped.
 func ExampleWorker() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -154,7 +154,7 @@ func ExampleWorker() {
 	// cat.jpg, 80 pixels
 }
 
-// An item whose worker has died comes back at the next cleaning after its lease.
+// An item whose worker has died is requeued by the first cleaning after its lease has ended.
 func ExampleQueue_LightClean() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -175,12 +175,12 @@ func ExampleQueue_LightClean() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println("put back:", cleaned.Reset)
+		fmt.Println("requeued:", cleaned.Reset)
 		rdb.Del(ctx, "thumbnails:lease:cat") // as if a minute had passed
 	}
 	// Output:
-	// put back: []
-	// put back: [cat]
+	// requeued: []
+	// requeued: [cat]
 }
 
 // Each process can have a cleaner of its own.
@@ -215,8 +215,8 @@ func ExampleCleaner() {
 	// <nil>
 }
 
-// Items become jobs of qless whose jids are the ids of the items. An item that is moved
-// twice, because the mover died at the wrong moment, finds its job there.
+// Items become qless jobs whose jids are the ids of the items. If an item is moved twice, because
+// the mover died at the wrong moment, the second put finds the existing job.
 func ExampleQueue_Move() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()
@@ -235,7 +235,7 @@ func ExampleQueue_Move() {
 	moved, err := queue.Move(ctx, rdb, func(ctx context.Context, item *workqueue.Item) error {
 		_, err := server.Client().Job(ctx, item.ID)
 		if !errors.Is(err, qless.ErrNotFound) {
-			return err // nil: it was put before
+			return err // nil: it was already put
 		}
 		_, err = jobs.Put(ctx, "Thumbnail", json.RawMessage(item.Data), qless.JID(item.ID))
 		return err

@@ -64,8 +64,9 @@ func install(t *testing.T) (ours, oursOld, rust, python, node peer) {
 	return ours, oursOld, rust, python, node
 }
 
-// Each peer adds, works, and dies at random; those that can clean. Every item is completed,
-// by one who is told so; every peer completes what others have added; no key is left.
+// Each peer adds, works, and dies at random; those that can also clean. Every item is completed,
+// and exactly one worker learns that it did so. Every peer completes what others have added, and no
+// key is left.
 func TestSharedWithOtherClients(t *testing.T) {
 	ours, oursOld, rust, python, node := install(t)
 	for _, c := range []struct {
@@ -77,7 +78,7 @@ func TestSharedWithOtherClients(t *testing.T) {
 		{"python", []peer{oursOld, python}, false},
 		{"node", []peer{oursOld, node}, false},
 		{"0.1.5", []peer{oursOld, python, node}, false},
-		// The other clients do not agree on who was first; see docs/workqueue.md.
+		// The other clients do not agree on which was first; see docs/workqueue.md.
 		{"all", []peer{oursOld, rust, python, node}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,9 +109,9 @@ type stage struct {
 	failed []string
 }
 
-// A fate is what became of an item, as far as the peers told.
+// A fate is what became of an item, as reported by the peers.
 type fate struct {
-	first  []peer // who was told to be the first to complete it
+	first  []peer // the peers whose completion was reported as the first
 	asking int    // how often a worker was killed while it asked
 }
 
@@ -153,7 +154,7 @@ func (s *stage) play(t *testing.T, peers []peer) {
 	}, patience, 20*time.Millisecond, "keys are left")
 }
 
-// judge looks at what became of the items.
+// judge checks what became of the items.
 func (s *stage) judge(t *testing.T, peers []peer) {
 	require.Len(t, s.items, itemsOfEach*len(peers), "items that were added")
 	lost, twice := 0, 0
@@ -161,7 +162,7 @@ func (s *stage) judge(t *testing.T, peers []peer) {
 	foreign := map[string]int{}
 	for id, fate := range s.items {
 		if len(fate.first) == 0 {
-			require.Positive(t, fate.asking, "%s was completed, and nobody told", id)
+			require.Positive(t, fate.asking, "%s was completed, but no worker reported it", id)
 			lost++
 		}
 		kinds := map[bool]int{}
@@ -191,7 +192,9 @@ func (s *stage) judge(t *testing.T, peers []peer) {
 }
 
 // start starts a peer in a role. Its output is read by lines until it ends.
-func (s *stage) start(ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string) error {
+func (s *stage) start(
+	ctx context.Context, p peer, input io.Reader, hear func(words []string) (kill bool), role ...string,
+) error {
 	_, port, err := net.SplitHostPort(s.server.Addr())
 	if err != nil {
 		return err
@@ -261,7 +264,7 @@ func (s *stage) fate(id string) *fate {
 	return s.items[id]
 }
 
-// workUntil has a worker, and another whenever it was killed, until the context ends.
+// workUntil keeps a worker running, replacing it when it was killed, until the context ends.
 func (s *stage) workUntil(ctx context.Context, p peer) {
 	for ctx.Err() == nil && s.problem() == "" {
 		s.mu.Lock()
@@ -279,7 +282,7 @@ func (s *stage) workUntil(ctx context.Context, p peer) {
 	}
 }
 
-// hear takes note of what a worker tells, and reports whether to kill it for that. Of an id
+// hear records a line from a worker, and reports whether to kill the worker then. Of an id
 // for whose completion it asks, asking has the id until the answer.
 func (s *stage) hear(p peer, words []string, asking *string) bool {
 	s.mu.Lock()
@@ -287,7 +290,7 @@ func (s *stage) hear(p peer, words []string, asking *string) bool {
 	switch words[0] {
 	case "leased":
 		if want := "data_of_" + words[1]; len(words) != 3 || words[2] != want {
-			s.failed = append(s.failed, fmt.Sprintf("%s told %q", p.name, words))
+			s.failed = append(s.failed, fmt.Sprintf("%s reported %q", p.name, words))
 		}
 	case "completing":
 		*asking = words[1]
@@ -307,7 +310,7 @@ func (s *stage) hear(p peer, words []string, asking *string) bool {
 	return true
 }
 
-// clean has a cleaner clean, again and again, until the context ends.
+// clean makes a cleaner clean repeatedly until the context ends.
 func (s *stage) clean(ctx context.Context, p peer) {
 	kinds := []string{"light"}
 	if !p.old {

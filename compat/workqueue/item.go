@@ -7,19 +7,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// An Item is something to be worked on. Its id may be any string, its data any bytes.
+// An Item is a unit of work. Its id may be any string and its data any bytes.
 type Item struct {
 	ID   string `json:"id"`
 	Data []byte `json:"data"`
 }
 
-// NewItem returns an item with some data and a random id, of 32 hexadecimal digits.
+// NewItem returns an item with the data and a random id of 32 hexadecimal digits.
 func NewItem(data []byte) Item {
 	return Item{ID: newID(), Data: data}
 }
 
-// NewItemJSON returns an item whose data is a value in JSON, with a random id. It is
-// [ErrInvalid] when the value can't be encoded.
+// NewItemJSON returns an item with a random id whose data is value encoded as JSON, or [ErrInvalid]
+// if value can't be encoded.
 func NewItemJSON(value any) (Item, error) {
 	item := NewItem(nil)
 	var err error
@@ -29,8 +29,8 @@ func NewItemJSON(value any) (Item, error) {
 	return item, nil
 }
 
-// ItemJSON decodes the data of an item, which is JSON. It is [ErrInvalid] when the data is
-// none, or does not fit the type.
+// ItemJSON decodes the data of an item as JSON. It returns [ErrInvalid] if the data is not JSON or
+// does not fit T.
 func ItemJSON[T any](item *Item) (T, error) {
 	var value T
 	if err := json.Unmarshal(item.Data, &value); err != nil {
@@ -39,7 +39,7 @@ func ItemJSON[T any](item *Item) (T, error) {
 	return value, nil
 }
 
-// newID returns a random id, which serves for items and sessions.
+// newID returns a random id for an item or a session.
 func newID() string {
 	return strings.ReplaceAll(uuid.NewString(), "-", "")
 }

@@ -10,40 +10,40 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// waitSlice is how long a server is made to wait at a time, for it can't be told to stop
-// waiting when a context ends.
+// waitSlice limits each blocking command, because a server can't be made to stop waiting when a
+// context ends.
 const waitSlice = time.Second
 
-// Lease takes the next item and leases it for a time, after which the next cleaning puts it
-// back for others. It returns nil when there is none.
+// Lease takes the next item and leases it for the given time. If the lease ends before the item is
+// completed, the next cleaning requeues the item. Lease returns nil if there is no item.
 //
-// When block is false, it looks once. When it is true, it waits for an item: until the
-// timeout is over, or for ever when that is 0. Times are in whole seconds, as all clients
-// share them: fractions are rounded up, and a lease has at least one.
+// If block is false, Lease checks the queue once. If it is true, Lease waits for an item until the
+// timeout has passed, or forever if timeout is 0. All clients use whole seconds: fractions are
+// rounded up, and a lease lasts at least one second.
 //
-// An id without data, which a late completion can leave, goes to the processing list, where
-// the next light cleaning removes it. A Lease without end tries the next one; any other
-// returns nil, even if more items wait.
+// An id without data, which a late completion can leave behind, is moved to the processing list,
+// where the next light cleaning removes it. A Lease without a timeout then tries the next id; any
+// other returns nil, even if more items are waiting.
 //
-// An item that somebody has leased is not leased again before that lease has ended: should
-// it be in the queue nevertheless, it goes back to the processing list. Other clients do
-// hand it out.
+// A leased item is not leased again before its lease has ended: if it is in the queue nevertheless,
+// it goes back to the processing list. Other clients do hand it out.
 //
-// When the context ends while Lease waits, it returns [ErrUnavailable] with the context's
-// error beneath, after a second at the most, and leaves all items where they were. An error
-// after a broken connection can leave an item in the processing list, with or without a
-// lease, from where cleaning brings it back.
+// If ctx is done while Lease waits, Lease returns [ErrUnavailable], wrapping the context's error,
+// within a second, and leaves all items where they were. After a broken connection an item may be
+// left in the processing list, with or without a lease; cleaning requeues it.
 //
-// It stands for RPOPLPUSH, GET and SETEX, made atomic, and when nothing is there for
-// BRPOPLPUSH first; in between another client's cleaner may put the item back, and then it
-// is not returned here. Cost: one script of four commands; an idle wait is one more command
-// a second, and uses a connection of the pool.
-func (q *Queue) Lease(ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration) (*Item, error) {
+// Lease performs RPOPLPUSH, GET and SETEX atomically, and if the queue is empty BRPOPLPUSH before
+// that. If another client's cleaner requeues the item in between, it is not returned. Cost: one
+// script of four commands. While it waits, Lease sends one more command a second and uses a
+// connection from the pool.
+func (q *Queue) Lease(
+	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
+) (*Item, error) {
 	if err := checkLease("lease", lease); err != nil {
 		return nil, err
 	}
 	if timeout < 0 || timeout > longest {
-		return nil, invalid("lease", "the timeout %v is negative or above %v", timeout, longest)
+		return nil, invalid("lease", "the timeout %v is negative or exceeds %v", timeout, longest)
 	}
 	endless := block && timeout == 0
 	until := time.Now().Add(redisx.SecondsUp(timeout))
@@ -69,15 +69,17 @@ func (q *Queue) Lease(ctx context.Context, db redis.UniversalClient, block bool,
 	return nil, wrap("lease", "", err)
 }
 
-// finding is what was found in the queue: nothing when it is zero.
+// finding is the result of one look into the queue, zero for nothing.
 type finding struct {
 	item  *Item
 	ghost bool // an id without data
 	more  bool // nothing yet, but there may be more
 }
 
-// take leases the next item, or the one that was popped if an id is given.
-func (q *Queue) take(ctx context.Context, db redis.UniversalClient, lease time.Duration, popped ...any) (finding, error) {
+// take leases the next item, or the one with the popped id if it is given.
+func (q *Queue) take(
+	ctx context.Context, db redis.UniversalClient, lease time.Duration, popped ...any,
+) (finding, error) {
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
@@ -96,13 +98,14 @@ func (q *Queue) take(ctx context.Context, db redis.UniversalClient, lease time.D
 	}
 }
 
-// wait waits for an item to come into the queue, and leases it. When the context has ended
-// meanwhile, it puts the item back.
-func (q *Queue) wait(ctx context.Context, db redis.UniversalClient, slice, lease time.Duration) (finding, error) {
+// wait waits for an item and leases it. If ctx ended meanwhile, it returns the item to the queue.
+func (q *Queue) wait(
+	ctx context.Context, db redis.UniversalClient, slice, lease time.Duration,
+) (finding, error) {
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
-	whole := context.WithoutCancel(ctx) // else the answer might be lost, and an item with it
+	whole := context.WithoutCancel(ctx) // else the reply might be lost, and an item with it
 	id, err := db.BRPopLPush(whole, q.queue, q.processing, redisx.SecondsUp(slice)).Result()
 	if errors.Is(err, redis.Nil) {
 		return finding{}, ctx.Err()
@@ -117,59 +120,62 @@ func (q *Queue) wait(ctx context.Context, db redis.UniversalClient, slice, lease
 	return q.take(ctx, db, lease, id)
 }
 
-// Renew makes a lease last for a time from now on, and reports whether it is still held:
-// false when the item was completed, or another session has leased it, or it is back in the
-// queue. A lease that has ended is taken up again when nobody has noticed.
+// Renew extends a lease to the given time from now, and reports whether it is still held: it is not
+// if the item was completed, leased by another session, or requeued. An expired lease is restored
+// if nothing else has happened to the item since.
 //
-// Other clients have nothing like it; to them it looks like a longer lease. It is atomic and
-// may be repeated. Cost: one script of four commands.
-func (q *Queue) Renew(ctx context.Context, db redis.UniversalClient, item *Item, lease time.Duration) (bool, error) {
+// Renewing is not part of the protocol; to other clients it looks like a longer lease. It is atomic
+// and may be repeated. Cost: one script of four commands.
+func (q *Queue) Renew(
+	ctx context.Context, db redis.UniversalClient, item *Item, lease time.Duration,
+) (bool, error) {
 	if err := checkLease("renew", lease); err != nil {
 		return false, err
 	}
-	held, err := renewScript.yes(ctx, db, q.keys(item.ID), item.ID, q.session, seconds(lease), q.oldFlag())
+	held, err := renewScript.yes(ctx, db, q.keys(item.ID),
+		item.ID, q.session, seconds(lease), q.oldFlag())
 	return held, wrap("renew", item.ID, err)
 }
 
-// Release ends a lease and puts the item back, where it is the next to be leased. It
-// reports whether it did: false, and nothing changes, when this session does not hold the
-// lease; false too when the item was completed, or is back in the queue already.
+// Release ends a lease and requeues the item as the next one to be leased. It reports whether it
+// did. If this session does not hold the lease, it returns false and nothing changes. It also
+// returns false if the item was completed or is already in the queue.
 //
-// Other clients have nothing like it: there an item that was given up waits for the end of
-// its lease. It is atomic and never sent twice. Cost: one script of six commands, one of
-// which takes as long as the processing list is.
+// Releasing is not part of the protocol: other clients wait for the lease to end. It is atomic and
+// never sent twice. Cost: one script of six commands, one of which takes time proportional to the
+// length of the processing list.
 func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
 	released, err := releaseScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, q.session)
 	return released, wrap("release", item.ID, err)
 }
 
-// Complete ends an item and reports whether this call was the one that did: of all calls
-// for one item, by any client, one returns true. It need not be leased, nor by this session,
-// so whoever goes on only after true runs an item at most once.
+// Complete completes an item and reports whether this call did so: of all calls for an item, by any
+// client, exactly one returns true. The item need not be leased, by this session or any other, so a
+// program that runs an item only after Complete has returned true runs it at most once.
 //
-// An item that had been put back, because its lease ended too early, leaves its id in the
-// queue. That does no harm: see [Queue.Lease].
+// An item that was requeued because its lease ended too early leaves its id in the queue. This is
+// harmless: see [Queue.Lease].
 //
-// It stands for DEL of the data, LREM of the id and DEL of the lease, made atomic, and is
-// never sent twice: after [ErrUnavailable] nobody knows who was first, unless another call
-// returns true. Cost: one script of three commands, one of which takes as long as the
-// processing list is.
+// Complete performs DEL of the data, LREM of the id and DEL of the lease atomically, and is never
+// sent twice: after [ErrUnavailable] it is unknown which call completed the item, unless another
+// one returns true. Cost: one script of three commands, one of which takes time proportional to the
+// length of the processing list.
 func (q *Queue) Complete(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
 	first, err := completeScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, q.oldFlag())
 	return first, wrap("complete", item.ID, err)
 }
 
-// keys returns the keys of an item, as scripts take them.
+// keys returns the keys of an item, in the order that scripts expect.
 func (q *Queue) keys(id string) []string {
 	return []string{q.items + id, q.processing, q.leases + id, q.oldLeases + id}
 }
 
-// keysAndQueue returns the keys of an item and that of the queue.
+// keysAndQueue returns the keys of an item and the key of the queue.
 func (q *Queue) keysAndQueue(id string) []string {
 	return append(q.keys(id), q.queue)
 }
 
-// oldFlag tells scripts whether the queue is shared with old clients.
+// oldFlag is the argument that makes scripts share the queue with old clients.
 func (q *Queue) oldFlag() string {
 	if q.oldClients {
 		return "1"
@@ -177,13 +183,13 @@ func (q *Queue) oldFlag() string {
 	return ""
 }
 
-// longest is as long a time as the clocks of all that take part can count.
+// longest is the longest time that the clocks of every party can count.
 const longest = 100 * 365 * 24 * time.Hour
 
-// checkLease errors unless an item can be leased for a time.
+// checkLease returns an error unless an item can be leased for the given time.
 func checkLease(op string, lease time.Duration) error {
 	if lease <= 0 || lease > longest {
-		return invalid(op, "the lease time %v is not positive, or above %v", lease, longest)
+		return invalid(op, "the lease time %v is not positive or exceeds %v", lease, longest)
 	}
 	return nil
 }

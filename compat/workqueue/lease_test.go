@@ -153,7 +153,7 @@ func TestCompleteByAnybody(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// The id of an item that was put back and then completed stays in the queue, until a lease
+// The id of an item that was requeued and then completed stays in the queue, until a lease
 // moves it to the processing list, and a light cleaning removes it there.
 func TestALateCompletionLeavesAnIDWhichIsCleaned(t *testing.T) {
 	e := newEnv(t)
@@ -187,7 +187,7 @@ func TestACancelledLeaseLosesNothing(t *testing.T) {
 	e.taken("a")
 }
 
-// An item that comes when the context has ended, and the server does not know, is put back
+// An item that comes when the context has ended, and the server does not know, is requeued
 // where it was.
 func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	e := newEnv(t)
@@ -204,7 +204,7 @@ func TestAnItemThatComesTooLateIsPutBack(t *testing.T) {
 	require.Empty(t, e.list("P:processing"))
 }
 
-// Between the pop and the lease a cleaner may put the item back, and somebody else take it.
+// Between the pop and the lease a cleaner may requeue the item, and another client lease it.
 func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	for name, between := range map[string]func(e *env){
 		"reset":                func(e *env) {},
@@ -242,7 +242,7 @@ func TestAnItemIsNotLeasedTwiceWhenACleanerComesBetween(t *testing.T) {
 	}
 }
 
-// A cleaner that does not know a lease puts the item back although it is being worked.
+// A cleaner that does not know a lease requeues the item although it is running.
 func TestAnItemThatSomebodyHoldsIsNotLeased(t *testing.T) {
 	e := newEnv(t)
 	for _, lease := range []string{"P:lease:a", "P:leased_by_session:a"} {
@@ -281,7 +281,7 @@ func TestRenew(t *testing.T) {
 	require.Greater(t, e.cli("TTL P:lease:a"), int64(900))
 
 	e.endLease("a")
-	require.True(t, renew("a"), "nobody has noticed that it had ended")
+	require.True(t, renew("a"), "nothing happened to the item since its lease ended")
 	require.Equal(t, e.Session(), e.cli("GET P:lease:a"))
 
 	e.endLease("a")
@@ -353,7 +353,7 @@ func TestOldClientsAndOursAgreeOnWhoIsFirst(t *testing.T) {
 	e.add("a")
 	e.taken("a")
 	e.cli("LREM P:processing 0 a")
-	require.False(t, e.complete("a"), "somebody else is completing it")
+	require.False(t, e.complete("a"), "another client is completing it")
 	e.endLease("a")
 	require.Equal(t, []string{"a"}, e.deep().Reset, "or has died in between")
 

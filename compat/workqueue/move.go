@@ -7,23 +7,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moveLease is how long an item that is being moved is leased.
+// moveLease is how long an item is leased while it is being moved.
 const moveLease = time.Minute
 
-// Move takes the items that wait out of the queue, one after the other, and gives each to a
-// function that puts it somewhere else, such as into a qless queue. It returns how many were
-// moved when none waits any more, or at the first error. Items that are being worked are
-// left; they come back to the queue if they are not completed, so move again until
-// [Queue.Counts] are 0.
+// Move takes the waiting items out of the queue, one after the other, and passes each to put, which
+// puts it somewhere else, such as in a qless queue. It returns the number of items moved when no
+// more are waiting, or at the first error. Leased items are left alone; they return to the queue if
+// they are not completed, so call Move again until [Queue.Counts] returns zeros.
 //
-// An item is put before it is completed here, so none is lost. It may be put twice, if this
-// program dies in between, or takes more than a minute for one: put it under its id, so that
-// the second time changes nothing. An item that could not be put goes back into the queue,
-// where it is the next; then the error is that of the function.
+// An item is put before it is completed here, so none is lost. It may be put twice, if the program
+// dies in between or put takes more than a minute: put it under its id, so that the second put has
+// no effect. If put fails, Move returns its error, and the item goes back to the queue as the next
+// one.
 //
-// To keep moving what others still add, give the function to a [Worker] as its handler.
-// Cost: two scripts for an item.
-func (q *Queue) Move(ctx context.Context, db redis.UniversalClient, put func(ctx context.Context, item *Item) error) (int, error) {
+// To keep moving items as they are added, use put as the handler of a [Worker]. Cost: two scripts
+// per item.
+func (q *Queue) Move(
+	ctx context.Context, db redis.UniversalClient, put func(ctx context.Context, item *Item) error,
+) (int, error) {
 	moved := 0
 	for {
 		item, err := q.Lease(ctx, db, false, 0, moveLease)
@@ -35,10 +36,10 @@ func (q *Queue) Move(ctx context.Context, db redis.UniversalClient, put func(ctx
 			if left == 0 || err != nil {
 				return moved, err
 			}
-			continue // it was an id without data
+			continue // an id without data
 		}
 		if err := put(ctx, item); err != nil {
-			_, _ = q.Release(context.WithoutCancel(ctx), db, item) // else the lease ends by itself
+			_, _ = q.Release(context.WithoutCancel(ctx), db, item) // if this fails, the lease expires
 			return moved, err
 		}
 		if _, err := q.Complete(ctx, db, item); err != nil {

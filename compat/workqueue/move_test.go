@@ -55,8 +55,8 @@ func TestMovePutsBackWhatCouldNotBePut(t *testing.T) {
 	require.ErrorIs(t, err, workqueue.ErrUnavailable)
 }
 
-// A mover that died between the put and the completion puts the item again: under its id,
-// that makes no second job.
+// A mover that died between the put and the completion puts the item again. Under its id,
+// there is no second job.
 func TestMoveToQlessTwice(t *testing.T) {
 	e := newEnv(t)
 	client, err := qless.New(e.rdb)

@@ -83,7 +83,7 @@ func TestAddUniqueIsOneTransaction(t *testing.T) {
 	client := e.server.Client(t)
 	client.AddHook(pipelineHook(func(cmds []redis.Cmder) {
 		for _, cmd := range cmds {
-			if cmd.Name() != "client" { // which greets the server
+			if cmd.Name() != "client" { // the handshake
 				names = append(names, cmd.Name())
 			}
 		}
@@ -96,7 +96,9 @@ type pipelineHook func(cmds []redis.Cmder)
 
 func (h pipelineHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (h pipelineHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h pipelineHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h pipelineHook) ProcessPipelineHook(
+	next redis.ProcessPipelineHook,
+) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		h(cmds)
 		return next(ctx, cmds)
@@ -258,7 +260,7 @@ func TestScriptsAreFoundAgainAfterAFlush(t *testing.T) {
 	}
 }
 
-// What can't be repeated is sent once when the connection breaks before the answer.
+// Commands that are not repeatable are sent once if the connection breaks before the reply.
 func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
 	for name, act := range map[string]func(e *env, db *redis.Client) error{
 		"add": func(e *env, db *redis.Client) error {

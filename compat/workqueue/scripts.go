@@ -29,9 +29,9 @@ var (
 	renewText string
 )
 
-// Scripts that may be sent again when a connection breaks before their answer came do the
-// same when run twice. Any other is sent once: an item that is leased or completed by a lost
-// first run would look as if it were somebody else's.
+// Repeatable scripts have the same effect when run twice, so they are retried if a connection
+// breaks before the reply. Any other is sent once: an item that a lost first run leased or
+// completed would look as if another client had done so.
 var (
 	addScript      = newScript(addText, once)
 	completeScript = newScript(completeText, once)
@@ -47,7 +47,7 @@ const (
 	repeatable = false
 )
 
-// A script is a change of the queue as the server knows it.
+// A script is a change of the queue in Lua.
 type script struct {
 	text string
 	sha  string
@@ -59,9 +59,11 @@ func newScript(text string, once bool) *script {
 	return &script{text: text, sha: hex.EncodeToString(sum[:]), once: once}
 }
 
-// run runs the script and returns its reply, nil for none. A server that does not know it
-// is given its text.
-func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []string, args ...any) (any, error) {
+// run runs the script and returns its reply, nil for none. If the server does not know the script,
+// run sends its text.
+func (s *script) run(
+	ctx context.Context, db redis.UniversalClient, keys []string, args ...any,
+) (any, error) {
 	c := s.call(ctx, "evalsha", s.sha, keys, args)
 	err := db.Process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -74,7 +76,9 @@ func (s *script) run(ctx context.Context, db redis.UniversalClient, keys []strin
 	return c.Val(), nil
 }
 
-func (s *script) call(ctx context.Context, command, body string, keys []string, args []any) *redisx.Cmd {
+func (s *script) call(
+	ctx context.Context, command, body string, keys []string, args []any,
+) *redisx.Cmd {
 	line := evalLine(command, body, keys, args)
 	if s.once {
 		return redisx.NewOnceCmd(ctx, line...)
@@ -82,7 +86,7 @@ func (s *script) call(ctx context.Context, command, body string, keys []string, 
 	return redisx.NewCmd(ctx, line...)
 }
 
-// evalLine returns a command that runs a script, as words.
+// evalLine returns the words of a command that runs a script.
 func evalLine(command, body string, keys []string, args []any) []any {
 	line := make([]any, 0, 3+len(keys)+len(args))
 	line = append(line, command, body, len(keys))
@@ -93,7 +97,9 @@ func evalLine(command, body string, keys []string, args []any) []any {
 }
 
 // yes runs a script that returns 1 for yes.
-func (s *script) yes(ctx context.Context, db redis.UniversalClient, keys []string, args ...any) (bool, error) {
+func (s *script) yes(
+	ctx context.Context, db redis.UniversalClient, keys []string, args ...any,
+) (bool, error) {
 	reply, err := s.run(ctx, db, keys, args...)
 	return reply == int64(1), err
 }

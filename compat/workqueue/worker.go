@@ -11,23 +11,22 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A Handler works items. What it returns says what becomes of the item:
+// A Handler runs an item. Its result decides what happens to the item:
 //
-//   - nil completes it;
-//   - the error of [Drop] completes it too, and is logged;
-//   - any other error leaves it alone: its lease is not renewed any more, and when that has
-//     ended, the next cleaning puts the item back. A panic does the same.
+//   - nil completes it.
+//   - The error of [Drop] completes it too, and is logged.
+//   - After any other error, or a panic, the lease is no longer renewed. Once it has ended, the
+//     next cleaning requeues the item.
 //
-// The context ends when the lease is lost or the worker was stopped; [context.Cause] tells
-// which: [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is
-// put back at once.
+// The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is then
+// [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
+// once.
 //
-// Items are worked at least once: a handler may be called again for an item that it has
-// worked already.
+// Items run at least once: a handler may be called again for an item that it has already run.
 type Handler func(ctx context.Context, item *Item) error
 
-// JSONHandler returns a handler for items whose data is JSON: it is decoded into a T first.
-// An item whose data does not fit is dropped, for another try would not mend it.
+// JSONHandler returns a handler that decodes the data of each item, which is JSON, into a T. An
+// item whose data does not fit is dropped, because retrying would not help.
 func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) error) Handler {
 	return func(ctx context.Context, item *Item) error {
 		value, err := ItemJSON[T](item)
@@ -38,35 +37,34 @@ func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) erro
 	}
 }
 
-// Drop returns an error for a [Handler] to say that another try would not help: the item is
-// completed, and the error is logged. The protocol keeps no failed items.
+// Drop returns an error with which a [Handler] says that retrying would not help: the item is
+// completed, and the error is logged. The protocol does not keep failed items.
 func Drop(err error) error { return &dropped{err} }
 
 type dropped struct{ error }
 
 func (d *dropped) Unwrap() error { return d.error }
 
-// WorkerConfig says how a worker works. Its zero value works.
+// WorkerConfig configures a [Worker]. The zero value is ready to use.
 type WorkerConfig struct {
-	// CompleteFirst completes an item before the handler is called, and calls it only if that
-	// was the first completion: the item is worked at most once, by all clients together, and
-	// never if the worker dies in between. What the handler returns is only logged.
+	// CompleteFirst completes an item before the handler is called, and calls it only if no other
+	// client had completed the item: across all clients the item runs at most once, and not at all if
+	// the worker dies in between. The handler's error is only logged.
 	CompleteFirst bool
 
-	// Concurrency is how many items are worked at once. Defaults to 10.
+	// Concurrency is the number of items run at once. Defaults to 10.
 	Concurrency int
 
-	// Lease is how long an item is leased. The lease is renewed at a third of that while the
-	// handler runs, so it need not cover the longest item; it is how long an item waits that
-	// was given up, or whose worker died. It is in whole seconds, a fraction is rounded up.
-	// Defaults to 1 min.
+	// Lease is how long an item is leased. It need not cover the longest item, because the lease is
+	// renewed after each third of it while the handler runs. It is how long an item waits if it failed
+	// or its worker died. It is in whole seconds, rounded up. Defaults to 1 min.
 	Lease time.Duration
 
-	// Logger is where the worker reports. Defaults to [slog.Default].
+	// Logger receives the worker's log. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// ShutdownTimeout is how long running handlers may take to end when the worker is
-	// stopped. Then their contexts end. Defaults to 20 s.
+	// ShutdownTimeout is how long running handlers may continue when the worker is stopped. After that
+	// their contexts are canceled. Defaults to 20 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -96,9 +94,8 @@ func (c WorkerConfig) check() error {
 	return checkLease("work", c.Lease)
 }
 
-// A Worker leases items and gives them to its handler, as many at once as its concurrency
-// says. It renews the lease of every item that is worked, and rides out a server that is
-// away.
+// A Worker leases items and runs its handler for them, up to Concurrency at once. It renews the
+// leases of running items, and waits for a server that is away.
 //
 // It does not clean: run a [Cleaner] somewhere.
 type Worker struct {
@@ -108,37 +105,39 @@ type Worker struct {
 	cfg     WorkerConfig
 }
 
-// NewWorker returns a worker of a queue. It does nothing until it is run.
-func NewWorker(db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig) *Worker {
+// NewWorker returns a worker for a queue. It does nothing until [Worker.Run] is called.
+func NewWorker(
+	db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig,
+) *Worker {
 	cfg := config.withDefaults()
 	cfg.Logger = cfg.Logger.With("queue", queue.prefix)
 	return &Worker{db: db, queue: queue, handler: handler, cfg: cfg}
 }
 
-// departTimeout bounds how long a worker that stops waits for handlers whose contexts have
-// ended, and for a server that may be away.
+// departTimeout limits how long a stopping worker waits for handlers whose contexts were canceled,
+// and for a server that may be away.
 const departTimeout = 2 * time.Second
 
-// Run works items until the context ends. Then it takes no more, gives running handlers the
-// ShutdownTimeout to end, ends their contexts, puts back what they did not finish, and
-// returns nil. An idle worker takes up to a second to stop. To stop at a signal, use a
-// context of [os/signal.NotifyContext].
+// Run runs items until ctx is done. Then it takes no more items, gives running handlers the
+// ShutdownTimeout to end, cancels their contexts, requeues what they did not finish, and returns
+// nil. An idle worker takes up to a second to stop. To stop on a signal, use a context from
+// [os/signal.NotifyContext].
 //
-// A handler that runs on after its context has ended is left behind after two seconds: its
-// lease is not renewed, and so its item comes back.
+// A handler that is still running two seconds after its context was canceled is abandoned: its
+// lease is not renewed, so its item is requeued.
 //
-// It returns [ErrInvalid] for a configuration that can't be used. A server that is away is
-// waited for. Cost of an item: two scripts, and one for each third of a lease that it takes.
-// An idle worker sends one command a second.
+// Run returns [ErrInvalid] for an invalid configuration. If the server goes away, Run waits for it.
+// Cost per item: two scripts, and one more for each third of a lease that it takes. An idle worker
+// sends one command a second.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.cfg.check(); err != nil {
 		return err
 	}
 	if w.handler == nil {
-		return invalid("work", "there is no handler")
+		return invalid("work", "the handler is nil")
 	}
 	working, end := redisx.Outlive(ctx, w.cfg.ShutdownTimeout, ErrStopped)
-	defer end(ErrStopped) // for handlers that are left behind
+	defer end(ErrStopped) // for abandoned handlers
 	var handlers sync.WaitGroup
 	w.lease(ctx, func(item *Item, free func()) {
 		handlers.Go(func() {
@@ -159,12 +158,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-timer.C:
-		w.cfg.Logger.Warn("workqueue: handlers run on after the worker has stopped")
+		w.cfg.Logger.Warn("workqueue: handlers are still running after the worker stopped")
 	}
 	return nil
 }
 
-// lease leases items as long as there is room for them, until the context ends.
+// lease leases items while there is room for them, until ctx is done.
 func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func())) {
 	room := make(chan struct{}, w.cfg.Concurrency)
 	failures := 0
@@ -183,7 +182,7 @@ func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func()))
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.cfg.Logger.Warn("workqueue: nothing could be leased", "error", err)
+			w.cfg.Logger.Warn("workqueue: leasing failed", "error", err)
 			failures++
 			backoff.Wait(ctx, failures)
 		}
@@ -191,5 +190,5 @@ func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func()))
 	}
 }
 
-// backoff says how long to wait before something that failed is tried again.
+// backoff is how long to wait between retries.
 var backoff = redisx.Backoff{First: 15 * time.Millisecond, Longest: 3840 * time.Millisecond}

@@ -17,9 +17,11 @@ import (
 	"github.com/qless/qless-go/compat/workqueue"
 )
 
-// start runs a worker in the background and returns how to stop it, which is done at the end
-// at the latest.
-func (e *env) start(db *redis.Client, config workqueue.WorkerConfig, handler workqueue.Handler) (stop func()) {
+// start runs a worker in the background and returns how to stop it, which happens at the end of
+// the test at the latest.
+func (e *env) start(
+	db *redis.Client, config workqueue.WorkerConfig, handler workqueue.Handler,
+) (stop func()) {
 	e.t.Helper()
 	if config.Logger == nil {
 		config.Logger = quiet
@@ -112,7 +114,7 @@ func TestWorkerRenewsTheLease(t *testing.T) {
 	require.Empty(t, e.dump())
 }
 
-// An error, a panic, and the end of a goroutine leave the item to come back after its lease.
+// An error, a panic, and the end of a goroutine leave the item to be requeued after its lease.
 func TestWhatFailsComesBackAfterItsLease(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error":  func() error { return errors.New("not today") },
@@ -167,7 +169,7 @@ func TestDroppedItemsAreCompleted(t *testing.T) {
 	require.ErrorIs(t, workqueue.Drop(context.Canceled), context.Canceled)
 }
 
-// When the lease is another's, the handler's context ends; its late success still counts.
+// When another session has the lease, the handler's context ends; a late success still counts.
 func TestALostLeaseEndsTheContext(t *testing.T) {
 	for name, lose := range map[string]func(e *env){
 		"completed": func(e *env) { e.complete("a") },
@@ -275,7 +277,7 @@ func TestWorkerRidesOutAServerThatIsAway(t *testing.T) {
 	require.Equal(t, "b", within(t, worked, "b"))
 }
 
-// A completion whose answer was lost is tried again.
+// A completion whose reply was lost is retried.
 func TestWorkerTriesToCompleteAgain(t *testing.T) {
 	e := newEnv(t)
 	tries := make(chan error, 10)
@@ -314,7 +316,7 @@ func TestCompleteFirstRunsAtMostOnce(t *testing.T) {
 	stop()
 	require.Empty(t, e.dump())
 
-	// Somebody else completes it between the lease and the completion.
+	// Another client completes it between the lease and the completion.
 	asked := make(chan bool, 10)
 	client := e.hooked(func(cmd redis.Cmder, done bool) {
 		if runs(cmd, workqueue.CompleteSHA) {

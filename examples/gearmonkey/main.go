@@ -1,5 +1,5 @@
 // Gearmonkey shows the GearMonkey protocol: a client runs jobs, waits for one of them and watches
-// the others, while three workers work them.
+// the others, while three workers run them.
 //
 //	go run ./examples/gearmonkey
 //
@@ -24,7 +24,7 @@ import (
 	"github.com/qless/qless-go/examples/internal/connect"
 )
 
-// function is what the jobs call.
+// function is the function that the jobs call.
 const function = "example-shout"
 
 func main() {
@@ -89,7 +89,8 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	}
 	defer events.Close()
 
-	urgent, err := client.Run(ctx, function, []byte("now!"), gearmonkey.High, gearmonkey.Blocking(time.Minute))
+	urgent, err := client.Run(ctx, function, []byte("now!"),
+		gearmonkey.High, gearmonkey.Blocking(time.Minute))
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func runJobs(ctx context.Context, out io.Writer, client *gearmonkey.Client) erro
 	return nil
 }
 
-// awaitAll returns when all of the jobs have ended. A gap in the events is an error: the end of a
-// job may have been missed.
+// awaitAll returns when all of the jobs have ended. It returns an error if there is a gap in the
+// events, because the end of a job may have been missed.
 func awaitAll(ctx context.Context, events *gearmonkey.Events, ids []int64) error {
 	left := map[int64]bool{}
 	for _, id := range ids {
@@ -149,6 +150,7 @@ func report(ctx context.Context, out io.Writer, client *gearmonkey.Client, id in
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%q: %s, %q, %.0f %% done\n", state.Input, state.Status, state.Output, 100*state.Progress())
+	_, err = fmt.Fprintf(out, "%q: %s, %q, %.0f %% done\n",
+		state.Input, state.Status, state.Output, 100*state.Progress())
 	return err
 }

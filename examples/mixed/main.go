@@ -1,5 +1,5 @@
 // Mixed shows a job that is put by a client without this package: like the qless clients for Ruby,
-// Python and PHP it only has the drop-in script, and calls it as they do. A worker in Go takes the
+// Python and PHP, it has only the drop-in script and calls it as they do. A worker in Go takes the
 // job within milliseconds.
 //
 //	go run ./examples/mixed

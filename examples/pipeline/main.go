@@ -78,7 +78,7 @@ func run(ctx context.Context) error {
 // next is where an order goes from each queue; from the last one, nowhere.
 var next = map[string]string{"check": "pay", "pay": "pack"}
 
-// work does one stage of an order. The job takes its data along to the next queue.
+// work runs one stage of an order. The job takes its data along to the next queue.
 func work(ctx context.Context, job *qless.Job, data order) error {
 	data.Steps = append(data.Steps, job.Queue)
 	fmt.Printf("%-5s  %-5s  %v\n", data.Item, job.Queue, data.Steps)

@@ -26,7 +26,7 @@ import (
 	"github.com/qless/qless-go/examples/internal/connect"
 )
 
-// namespace keeps the quickstart's jobs apart from those of anyone else on the server.
+// namespace keeps the quickstart's jobs apart from other jobs on the server.
 const namespace = "quickstart:ql:"
 
 func main() {

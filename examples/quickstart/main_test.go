@@ -80,7 +80,7 @@ func TestTwiceOnOneServer(t *testing.T) {
 	require.Zero(t, known, "the queues are forgotten")
 }
 
-// A cancelingWriter ends a context when something is written that contains a text.
+// A cancelingWriter cancels a context when a text is written.
 type cancelingWriter struct {
 	text   string
 	cancel context.CancelFunc

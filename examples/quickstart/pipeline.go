@@ -25,7 +25,7 @@ type file struct {
 	Hash      string `json:"hash,omitempty"`
 	Lines     int    `json:"lines,omitempty"`
 	Functions int    `json:"functions,omitempty"`
-	Problem   string `json:"problem,omitempty"` // why something of this is missing
+	Problem   string `json:"problem,omitempty"` // why some of this is missing
 }
 
 // A pipeline is one run over some files.
@@ -69,7 +69,7 @@ func (p *pipeline) queue(stage string) *qless.Queue {
 	return p.client.Queue(stage + "-" + p.id)
 }
 
-// run puts the jobs, works them, and prints what the server measured.
+// run puts the jobs, runs them, and prints what the server measured.
 func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 	if err := p.put(ctx, paths, leftOut); err != nil {
 		return err
@@ -112,8 +112,8 @@ func (p *pipeline) put(ctx context.Context, paths []string, leftOut int) error {
 	return nil
 }
 
-// file works a file's job in the queue where it is. A file that can't be read is complete, with
-// its problem as the result: a failed job would keep the report waiting.
+// file runs a file's job in its current queue. A file that can't be read is completed with its
+// problem as the result: a failed job would keep the report waiting.
 func (p *pipeline) file(_ context.Context, job *qless.Job, f file) error {
 	content, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *pipeline) file(_ context.Context, job *qless.Job, f file) error {
 	return job.SetData(f)
 }
 
-// count counts a file's lines and functions. Where it is not valid Go, the functions are those
+// count counts a file's lines and functions. If the file is not valid Go, it counts the functions
 // that the parser finds.
 func (f *file) count(content []byte) {
 	f.Lines = bytes.Count(content, []byte("\n"))

@@ -22,7 +22,7 @@ type reportOrder struct {
 // batch is how many jobs are read at a time.
 const batch = 50
 
-// report works the report's job, which runs when every file's job is complete, and reads the
+// report runs the report's job, which starts when every file's job is complete, and reads the
 // results from them.
 func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder) error {
 	files, err := p.results(ctx, order.Files)
@@ -40,7 +40,7 @@ func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder
 	return nil
 }
 
-// results reads what the completed jobs of the files hold.
+// results reads the data of the completed jobs of the files.
 func (p *pipeline) results(ctx context.Context, jids []string) ([]file, error) {
 	var files []file
 	for some := range slices.Chunk(jids, batch) {
@@ -66,7 +66,8 @@ func printReport(out io.Writer, files []file) {
 		lines += f.Lines
 		functions += f.Functions
 	}
-	fmt.Fprintf(out, "\n%d files, %d bytes, %d lines, %d functions\n", len(files), bytes, lines, functions)
+	fmt.Fprintf(out, "\n%d files, %d bytes, %d lines, %d functions\n",
+		len(files), bytes, lines, functions)
 	printLargest(out, files)
 	printDuplicates(out, files)
 	printProblems(out, files)

@@ -25,7 +25,7 @@ func newAPI(client *qless.Client, worker *qless.Worker, m *metrics) http.Handler
 	return mux
 }
 
-// signUp takes a signup and answers with the jid of its job.
+// signUp accepts a signup and replies with the jid of its job.
 func (a *api) signUp(w http.ResponseWriter, r *http.Request) {
 	var data signup
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&data); err != nil || data.Email == "" {
@@ -40,7 +40,7 @@ func (a *api) signUp(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusAccepted, map[string]string{"jid": jid})
 }
 
-// job answers with a job, as JSON.
+// job replies with a job as JSON.
 func (a *api) job(w http.ResponseWriter, r *http.Request) {
 	job, err := a.client.Job(r.Context(), r.PathValue("jid"))
 	if err != nil {
@@ -59,14 +59,14 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// ready tells the load balancer whether this process works jobs.
+// ready reports whether this process takes jobs, for the load balancer.
 func (a *api) ready(w http.ResponseWriter, r *http.Request) {
 	if err := a.worker.Healthy(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }
 
-// fail answers with an error of the queue.
+// fail replies with an error of the queue.
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {

@@ -24,7 +24,7 @@ type signup struct {
 // A sendFunc sends a mail.
 type sendFunc func(ctx context.Context, to, text string) error
 
-// errNoMailbox means that an address does not exist: trying again is no use.
+// errNoMailbox means that an address does not exist, so that retrying is useless.
 var errNoMailbox = errors.New("no such mailbox")
 
 // logMail only logs the mail.
@@ -55,12 +55,12 @@ func newWorker(client *qless.Client, send sendFunc) (*qless.Worker, *metrics, er
 	return worker, m, nil
 }
 
-// handlers work the jobs.
+// handlers runs the jobs.
 type handlers struct {
 	send sendFunc
 }
 
-// welcome mails somebody who has signed up. The reminder is put with a jid made of this job's and
+// welcome mails a person who has signed up. The reminder is put with a jid made of this job's and
 // depends on it: a second run moves the reminder, which can't have begun, and puts no second one.
 func (h handlers) welcome(ctx context.Context, job *qless.Job, data signup) error {
 	if err := h.mail(ctx, data.Email, "Welcome!"); err != nil {

@@ -55,7 +55,7 @@ func (f *fixture) call(method, path, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// signUp signs somebody up and returns the jid.
+// signUp signs up an address and returns the jid.
 func (f *fixture) signUp(t *testing.T, email string) string {
 	t.Helper()
 	status, body := f.call("POST", "/signups", `{"email":"`+email+`"}`)

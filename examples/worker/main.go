@@ -1,9 +1,9 @@
 // Worker shows what a worker can do: typed handlers, middleware, retries, failure groups, a
-// schedule, and a stop that loses nothing.
+// schedule, and a shutdown that loses nothing.
 //
 //	go run ./examples/worker [-once]
 //
-// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and works them until
+// It uses the Redis server at REDIS_URL, or an in-memory one, puts a few jobs and runs jobs until
 // Ctrl-C or SIGTERM stops it. With -once it stops when those jobs have ended.
 package main
 
@@ -75,7 +75,10 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 		Concurrency: 4,
 		Backoff:     qless.ExponentialBackoff(50*time.Millisecond, time.Minute),
 		Schedules: []qless.Schedule{
-			{ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5", Queue: "reports", Klass: "Report"},
+			{
+				ID: "daily-report", Spec: "CRON_TZ=Europe/Berlin 30 6 * * 1-5",
+				Queue: "reports", Klass: "Report",
+			},
 		},
 	})
 	if err != nil {
@@ -101,7 +104,7 @@ func newWorker(client *qless.Client, done chan<- string) (*qless.Worker, error) 
 	// A failure that a retry won't fix fails the job at once, in a group of its own.
 	worker.Handle("Report", func(ctx context.Context, job *qless.Job) error {
 		done <- "Report, which fails: there is no printer"
-		return qless.FailWith("no-printer", errors.New("nobody has bought one"))
+		return qless.FailWith("no-printer", errors.New("there is no printer"))
 	}, qless.MaxRunTime(time.Minute))
 	return worker, nil
 }
@@ -113,7 +116,8 @@ func logged(next qless.Handler) qless.Handler {
 		err := next(ctx, job)
 		outcome := qless.OutcomeOf(err)
 		slog.Info("job", "klass", job.Klass, "jid", job.JID,
-			"took", time.Since(begin).Round(time.Microsecond), "outcome", outcome.Action, "error", outcome.Err)
+			"took", time.Since(begin).Round(time.Microsecond), "outcome", outcome.Action,
+			"error", outcome.Err)
 		return err
 	}
 }

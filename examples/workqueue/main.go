@@ -1,5 +1,5 @@
-// Workqueue shows both ends of a redis-work-queue, and how to move from it to qless: it adds
-// items, works some, and moves those that are left to a qless queue.
+// Workqueue shows both ends of a redis-work-queue, and how to move from it to qless: it adds items,
+// runs some of them, and moves the rest to a qless queue.
 //
 //	go run ./examples/workqueue
 //
@@ -72,8 +72,10 @@ func add(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, picture
 	return nil
 }
 
-// workUntilDone works some items, one at a time, with a cleaner beside the worker.
-func workUntilDone(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer, items int) error {
+// workUntilDone runs some items, one at a time, with a cleaner beside the worker.
+func workUntilDone(
+	ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer, items int,
+) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	handler := workqueue.JSONHandler(func(ctx context.Context, item *workqueue.Item, t thumbnail) error {
@@ -90,7 +92,7 @@ func workUntilDone(ctx context.Context, rdb *redis.Client, queue *workqueue.Queu
 	return errors.Join(worker.Run(ctx), <-cleaned)
 }
 
-// move puts a job for each item that is left. The job has the id of its item: an item that is moved
+// move puts a job for each remaining item. The job has the id of its item, so an item that is moved
 // twice, because the program died in between, becomes one job.
 func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io.Writer) error {
 	client, err := qless.New(rdb)
@@ -101,7 +103,7 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	moved, err := queue.Move(ctx, rdb, func(ctx context.Context, item *workqueue.Item) error {
 		_, err := client.Job(ctx, item.ID)
 		if !errors.Is(err, qless.ErrNotFound) {
-			return err // nil: an earlier mover has put it
+			return err // nil: an earlier mover put it
 		}
 		_, err = jobs.Put(ctx, "Thumbnail", dataOf(item), qless.JID(item.ID))
 		return err
@@ -117,7 +119,7 @@ func move(ctx context.Context, rdb *redis.Client, queue *workqueue.Queue, out io
 	return nil
 }
 
-// dataOf returns the data of an item's job: the item's data if that is JSON, else an object that
+// dataOf returns the data of an item's job: the item's data if that is JSON, or else an object that
 // holds it.
 func dataOf(item *workqueue.Item) any {
 	if json.Valid(item.Data) {

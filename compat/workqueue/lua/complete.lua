@@ -1,4 +1,4 @@
--- complete: end an item, whoever holds it.
+-- complete: complete an item, no matter which session holds it.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
@@ -6,14 +6,14 @@
 -- KEYS[4]  its old lease
 -- KEYS[5]  the queue
 -- ARGV     id, 1 to share the queue with old clients
--- Returns  1 when this completed it, 0 when there was no such item any more
--- Cost     3 commands, one of them as long as the processing list; with old clients one more,
---          as long as the queue, when the item is not in that list
+-- Returns  1 if this call completed it, 0 if the item no longer existed
+-- Cost     3 commands, one linear in the processing list; with old clients one more, linear in
+--          the queue, if the item is not in the processing list
 
 local listed = redis.call('lrem', KEYS[2], 0, ARGV[1])
 if ARGV[2] == '1' and listed == 0 then
-  -- To an old client whoever takes the id out of the processing list is the first, and
-  -- deletes the data a moment later. So an id in neither list may be just that.
+  -- An old client completes an item by removing the id from the processing list, and deletes
+  -- the data a moment later. An id that is in neither list may be in that state.
   listed = redis.call('lrem', KEYS[5], 0, ARGV[1])
   if listed == 0 then
     return 0

@@ -1,10 +1,10 @@
--- deep: put items back that nobody holds and that are not in the queue.
+-- deep: requeue items that are neither leased nor in the queue.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
--- ARGV     what keys of items, leases, and old leases begin with, ids of items
--- Returns  ids that were put back
--- Cost     2 commands for an id; 5 when nobody holds it, two of them as long as the lists
+-- ARGV     key prefixes of items, leases and old leases, then ids of items
+-- Returns  ids that were requeued
+-- Cost     2 commands per id; 5 if it is not leased, two of them linear in the lists
 
 local reset = {}
 for i = 4, #ARGV do

@@ -1,14 +1,14 @@
--- lease: take the next item of the queue that nobody holds, or the one that was popped.
+-- lease: lease the next item that is not leased, or the one that was popped.
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
--- ARGV     what keys of items, leases, and old leases begin with, session, seconds, 1 to
---          write an old lease too, and optionally the id that a blocking pop has moved
+-- ARGV     key prefixes of items, leases and old leases, session, seconds, 1 to write an old
+--          lease too, and optionally the id that a blocking pop has moved
 -- Returns  nil  the queue is empty
---          {}  ask again: there may be more
+--          {}  call again: there may be more items
 --          {id}  the next id has no data; it is in the processing list
---          {id, data}  the item, which is leased
--- Cost     4 commands, 3 more for each item that is held
+--          {id, data}  the item, now leased
+-- Cost     4 commands, 3 more for each item that is already leased
 
 local popped = ARGV[7]
 for _ = 1, 100 do
@@ -16,7 +16,7 @@ for _ = 1, 100 do
   if not id then
     id = redis.call('rpoplpush', KEYS[1], KEYS[2])
   elseif not redis.call('lpos', KEYS[2], id) then
-    return {} -- a cleaner has put it back, or somebody has completed it
+    return {} -- a cleaner requeued it, or a client completed it
   end
   popped = nil
   if not id then
@@ -26,8 +26,8 @@ for _ = 1, 100 do
   if not data then
     return {id}
   end
-  -- An item may be in the queue although somebody works on it: a cleaner saw it between pop
-  -- and lease, or does not know this kind of lease. It is back where it belongs.
+  -- A leased item may be in the queue: a cleaner saw it between pop and lease, or does not
+  -- know this kind of lease. It has now been moved back to the processing list.
   if redis.call('exists', ARGV[2] .. id, ARGV[3] .. id) == 0 then
     redis.call('setex', ARGV[2] .. id, ARGV[5], ARGV[4])
     if ARGV[6] == '1' then

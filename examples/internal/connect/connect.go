@@ -18,7 +18,9 @@ import (
 
 // Client returns a qless client and a function that disconnects it. It says on out which Redis it
 // uses.
-func Client(ctx context.Context, out io.Writer, options ...qless.ClientOption) (*qless.Client, func(), error) {
+func Client(
+	ctx context.Context, out io.Writer, options ...qless.ClientOption,
+) (*qless.Client, func(), error) {
 	address := os.Getenv("REDIS_URL")
 	if address == "" {
 		server, err := inMemory(out, options...)

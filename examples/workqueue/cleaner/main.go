@@ -4,8 +4,8 @@
 //	go run ./examples/workqueue/cleaner [-light 1m] [-deep 6h] prefix...
 //	go run ./examples/workqueue/cleaner -stdin
 //
-// It uses the Redis of REDIS_URL, or redis://localhost:6379. With -stdin it cleans when it is
-// told to, by lines "light:PREFIX" and "deep:PREFIX", as the test suite of the protocol does.
+// It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin it cleans
+// on request, by lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends them.
 package main
 
 import (
@@ -26,9 +26,10 @@ import (
 
 func main() {
 	var config workqueue.CleanerConfig
-	flag.DurationVar(&config.LightInterval, "light", time.Minute, "from one light cleaning to the next: about the shortest lease")
-	flag.DurationVar(&config.DeepInterval, "deep", 6*time.Hour, "from one deep cleaning to the next")
-	stdin := flag.Bool("stdin", false, "clean when the standard input says so")
+	flag.DurationVar(&config.LightInterval, "light", time.Minute,
+		"time between light cleanings: about the shortest lease")
+	flag.DurationVar(&config.DeepInterval, "deep", 6*time.Hour, "time between deep cleanings")
+	stdin := flag.Bool("stdin", false, "clean on request from standard input")
 	flag.Parse()
 	if *stdin == (flag.NArg() > 0) {
 		flag.Usage()
@@ -42,8 +43,11 @@ func main() {
 	}
 }
 
-// run cleans the queues with the prefixes, or without any those that the input names.
-func run(ctx context.Context, url string, config workqueue.CleanerConfig, prefixes []string, in io.Reader, out io.Writer) error {
+// run cleans the queues with the prefixes or, without any, those named in the input.
+func run(
+	ctx context.Context, url string, config workqueue.CleanerConfig,
+	prefixes []string, in io.Reader, out io.Writer,
+) error {
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		return err
