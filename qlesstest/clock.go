@@ -29,10 +29,14 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock, and what expires on the server with it.
+// Advance moves the clock, and what expires on the server with it. Workers that wait for a delay to
+// end, and schedules, notice at once; it does not wait for them, as [Drain] does.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
 	c.mu.Unlock()
 	c.server.FastForward(d)
+	for _, channel := range c.server.PubSubChannels("*x:wake:*") {
+		c.server.Publish(channel, "clock")
+	}
 }
