@@ -29,8 +29,8 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock, and what expires on the server with it. Workers that wait for a delay to
-// end, and schedules, notice at once; it does not wait for them, as [Drain] does.
+// Advance moves the clock, and what expires on the server with it. It wakes idle workers, which
+// then look for jobs and schedules that are due. It does not wait for them; [Drain] does.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

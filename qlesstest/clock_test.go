@@ -15,12 +15,20 @@ func hourly() qless.Schedule {
 	return qless.Schedule{ID: "s", Spec: "@every 1h", Queue: "q", Klass: "Hourly"}
 }
 
+// untilLooked waits until a worker knows when its schedule is due.
+func untilLooked(t *testing.T, worker *qless.Worker) {
+	t.Helper()
+	until(t, "the schedule has looked", func() bool {
+		return !worker.Stats().Schedules[0].Next.IsZero()
+	})
+}
+
 // Without Drain: nothing but the clock wakes the worker, which would poll or look much later.
 func TestAdvanceWakesASchedule(t *testing.T) {
 	server := qlesstest.New(t)
 	worker, r := newWorker(t, server.Client(), hourly())
 	start(t, worker)
-	until(t, "the schedule has looked", func() bool { return !worker.Stats().Schedules[0].Next.IsZero() })
+	untilLooked(t, worker)
 	began := time.Now()
 	server.Clock().Advance(time.Hour)
 	until(t, "the job of the schedule", func() bool { return len(r.klasses()) == 1 })
@@ -33,7 +41,7 @@ func TestAdvanceWhileAWorkerStartsIsNotMissed(t *testing.T) {
 		server := qlesstest.New(t)
 		worker, r := newWorker(t, server.Client(), hourly())
 		start(t, worker)
-		until(t, "the schedule has looked", func() bool { return !worker.Stats().Schedules[0].Next.IsZero() })
+		untilLooked(t, worker)
 		server.Clock().Advance(time.Hour) // the worker may not listen yet
 		until(t, "the job of the schedule", func() bool { return len(r.klasses()) == 1 })
 	}
@@ -64,7 +72,8 @@ func TestAdvanceWakesAWorkerForARetry(t *testing.T) {
 
 func TestAdvanceWakesWorkersOfEveryNamespace(t *testing.T) {
 	server := qlesstest.New(t)
-	other, err := qless.New(server.Redis(), qless.WithNamespace("other:"), qless.WithClock(server.Clock().Now))
+	other, err := qless.New(server.Redis(), qless.WithNamespace("other:"),
+		qless.WithClock(server.Clock().Now))
 	require.NoError(t, err)
 	put(t, other, "Later", qless.Delay(time.Hour))
 	worker, r := newWorker(t, other)

@@ -17,13 +17,13 @@ var drainTimeout = time.Minute
 // drainPoll is how often Drain looks at its workers.
 const drainPoll = time.Millisecond
 
-// Drain has a worker, or a group of them, work until there is nothing left to do: each schedule has
-// put what was due when Drain was called, no job is ready that the worker may take, none is running,
-// and the server knows all outcomes. Jobs that are not due by the clock, and those of queues that
-// are paused or at their max-concurrency, stay where they are.
+// Drain waits until a worker, or a group of workers, has nothing left to do: every schedule has put
+// the jobs that were due when Drain was called, no job is ready that the worker may take, none is
+// running, and the server knows all outcomes. Jobs that are not due by the clock stay where they
+// are, and so do those of queues that are paused or at their max-concurrency.
 //
-// Drain starts the worker if that was not done, and then stops it when the test ends. The worker
-// keeps running, so that Drain can be called again. If there is no end after a minute, the test
+// If the worker was not started, Drain starts it, and stops it when the test ends. It keeps running
+// after Drain, which can be called again. If the worker has work for more than a minute, the test
 // fails.
 func Drain[W *qless.Worker | *qless.WorkerGroup](t testing.TB, worker W) {
 	t.Helper()

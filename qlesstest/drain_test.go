@@ -142,7 +142,9 @@ func TestDrainOfAGroup(t *testing.T) {
 		require.NoError(t, err)
 		clients = append(clients, client)
 	}
-	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: 50 * time.Minute})
+	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
+		Queues: []string{"q"}, PollInterval: 50 * time.Minute,
+	})
 	require.NoError(t, err)
 	r := &recorder{}
 	group.Handle("Last", r.work)

@@ -36,7 +36,9 @@ func (r *recorder) klasses() []string {
 
 // newWorker returns a worker of the queue q with a recorder for every klass. Nothing but a wake-up
 // makes it ask for jobs.
-func newWorker(t *testing.T, client *qless.Client, schedules ...qless.Schedule) (*qless.Worker, *recorder) {
+func newWorker(
+	t *testing.T, client *qless.Client, schedules ...qless.Schedule,
+) (*qless.Worker, *recorder) {
 	t.Helper()
 	worker, err := qless.NewWorker(client, qless.WorkerConfig{
 		Queues: []string{"q"}, Schedules: schedules, PollInterval: 50 * time.Minute,

@@ -9,9 +9,9 @@ import (
 // jobQueue is where the jobs of Job are.
 const jobQueue = "test"
 
-// Job returns a running job of an in-memory server of its own, as a handler gets it: all of its
-// methods work. It is in the queue "test". With a [qless.Delay] or [qless.DependsOn] it could not
-// run, and the test fails.
+// Job returns a running job, for a handler. It is in the queue "test" of an in-memory server of its
+// own, so all of its methods work. The test fails if the job can't run, because it has a
+// [qless.Delay] or [qless.DependsOn].
 func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qless.Job {
 	t.Helper()
 	queue := New(t).Client().Queue(jobQueue)

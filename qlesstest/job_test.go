@@ -11,7 +11,7 @@ import (
 )
 
 func TestJobRuns(t *testing.T) {
-	job := qlesstest.Job(t, "K", map[string]int{"n": 1}, qless.Tags("a"), qless.Retries(3), qless.JID("j"))
+	job := qlesstest.Job(t, "K", map[string]int{"n": 1}, qless.Tags("a"), qless.JID("j"))
 	ctx := t.Context()
 	require.Equal(t, qless.StateRunning, job.State)
 	require.Equal(t, "j", job.JID)
@@ -29,6 +29,7 @@ func TestJobRuns(t *testing.T) {
 }
 
 func TestJobThatCanNotRun(t *testing.T) {
-	requireFailure(t, func(t testing.TB) { qlesstest.Job(t, "K", nil, qless.Delay(time.Hour)) }, "does not run")
+	later := func(t testing.TB) { qlesstest.Job(t, "K", nil, qless.Delay(time.Hour)) }
+	requireFailure(t, later, "does not run")
 	requireFailure(t, func(t testing.TB) { qlesstest.Job(t, "", nil) }, "the klass is empty")
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. Of several
-// it returns the one that was put last, to the second; of those, the last one in the order of their
-// state and then of the queue's list. If there is none, the test fails and lists what is there.
+// RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
+// is none, the test fails with a list of those that are there.
+//
+// If there are several, it returns the one that was put last. Of those that were put in the same
+// second, it returns the last to run, and a waiting one rather than a scheduled or depending one.
 func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
 	t.Helper()
 	jobs, err := jobsIn(t, client.Queue(queue), client)

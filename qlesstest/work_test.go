@@ -54,16 +54,19 @@ func TestWork(t *testing.T) {
 }
 
 func TestWorkWithoutAHandler(t *testing.T) {
-	worker, err := qless.NewWorker(qlesstest.New(t).Client(), qless.WorkerConfig{Queues: []string{"q"}})
+	client := qlesstest.New(t).Client()
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
 	require.NoError(t, err)
 	worker.Handle("A", func(context.Context, *qless.Job) error { return nil })
 	require.Nil(t, worker.Handler("B"))
 	job := qlesstest.Job(t, "B", nil)
-	requireFailure(t, func(t testing.TB) { qlesstest.Work(t, worker, job) }, `no handler for the klass "B"`)
+	work := func(t testing.TB) { qlesstest.Work(t, worker, job) }
+	requireFailure(t, work, `no handler for the klass "B"`)
 }
 
 func TestWorkPassesAPanicOn(t *testing.T) {
-	worker, err := qless.NewWorker(qlesstest.New(t).Client(), qless.WorkerConfig{Queues: []string{"q"}})
+	client := qlesstest.New(t).Client()
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"q"}})
 	require.NoError(t, err)
 	worker.Handle("A", func(context.Context, *qless.Job) error { panic("boom") })
 	job := qlesstest.Job(t, "A", nil)
