@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/netresearch/go-cron"
@@ -72,6 +73,24 @@ type Schedule struct {
 type schedule struct {
 	Schedule
 	times cron.Schedule
+	again signal // look again at once: the clock may have moved
+
+	mu     sync.Mutex
+	looked time.Time // when it was last checked whether it is due
+	next   time.Time // when it is due next, by the server's clock
+}
+
+// setLooked notes that it was checked, beginning at a time, when the schedule is due next.
+func (s *schedule) setLooked(looked, next time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked, s.next = looked, next
+}
+
+func (s *schedule) status() ScheduleStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ScheduleStatus{ID: s.ID, Looked: s.looked, Next: s.next}
 }
 
 // newSchedules checks the schedules of a worker.
@@ -108,7 +127,7 @@ func newSchedule(s Schedule) (*schedule, error) {
 		_, err = newPut(s.Queue, s.Klass, s.Data, s.Options)
 	}
 	if err == nil {
-		return &schedule{Schedule: s, times: times}, nil
+		return &schedule{Schedule: s, times: times, again: newSignal()}, nil
 	}
 	message := err.Error()
 	var cause *Error
@@ -212,18 +231,28 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 				w.log.cantFollow(s, err)
 			}
 		}
-		if !w.idleFor(ctx, wait) {
+		if !w.idleFor(ctx, wait, s.again) {
 			return
 		}
 	}
 }
 
-// idleFor waits. It returns false if the worker stops or the context ends first.
-func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
+// lookAgain has each schedule check whether it is due.
+func (w *Worker) lookAgain() {
+	for _, s := range w.schedules {
+		s.again.notify()
+	}
+}
+
+// idleFor waits for a time, or for a signal. It returns false if the worker stops or the context
+// ends first.
+func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-again:
 		return true
 	case <-w.quit.c:
 	case <-ctx.Done():
@@ -235,6 +264,7 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration) bool {
 // long to wait before the next look, which is negative if the schedule is never due again. All
 // times are the server's, so that this machine's clock does not matter.
 func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
+	began := time.Now()
 	stored, now, err := w.client.scheduledLast(ctx, s.ID)
 	if err != nil {
 		return 0, err
@@ -251,6 +281,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 		}
 		*last = at
 	}
+	s.setLooked(began, next)
 	if next.IsZero() {
 		return -1, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +38,8 @@ type Worker struct {
 	quiet   latch // after that: no job runs, and the server knows all outcomes
 	abandon latch // running jobs are to be released
 	closed  latch // everything has ended
+
+	finishing atomic.Int32 // how many handlers have returned and are being dealt with
 
 	mu         sync.Mutex
 	mux        mux          // not changed after the start
@@ -89,7 +92,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	w.locks = newLockKeeper(own, w.log, w.lost)
 	w.loop = newWorkLoop(w)
 	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.loop.due)
-	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady)
+	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady, w.lookAgain)
 	return w, nil
 }
 
@@ -128,6 +131,38 @@ func (w *Worker) Use(middleware ...Middleware) {
 	w.middleware = append(w.middleware, middleware...)
 }
 
+// Handler returns what the worker calls for the jobs of a klass: the registered handler with the
+// middleware around it, and with [ClientFromContext] set. It returns nil if the klass has no
+// handler. It is meant for tests of handlers, see the package qlesstest.
+func (w *Worker) Handler(klass string) Handler {
+	w.mu.Lock()
+	r := w.mux.find(klass)
+	w.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	handler := w.wrap(r.handler)
+	return func(ctx context.Context, job *Job) error {
+		return handler(w.withClient(ctx), job)
+	}
+}
+
+// wrap puts the middleware around a handler.
+func (w *Worker) wrap(handler Handler) Handler {
+	w.mu.Lock()
+	middleware := w.middleware
+	w.mu.Unlock()
+	for i := len(middleware) - 1; i >= 0; i-- {
+		handler = middleware[i](handler)
+	}
+	return handler
+}
+
+// withClient returns a context in which ClientFromContext returns the worker's client.
+func (w *Worker) withClient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, clientKey{}, w.client)
+}
+
 // Run starts the worker and blocks until it has stopped: because the context has ended, or by
 // [Worker.Stop] or [Worker.Drain]. It returns the error of [Worker.Start], or what Stop
 // returned. Use [os/signal.NotifyContext] to stop the worker when the process gets a signal.
@@ -156,7 +191,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return invalid("work", "", "a worker named %q runs in this process already", w.Name())
 	}
 	w.state = workerRunning
-	w.base = context.WithValue(context.WithoutCancel(ctx), clientKey{}, w.client)
+	w.base = w.withClient(context.WithoutCancel(ctx))
 	go w.run(ctx)
 	return nil
 }
@@ -227,8 +262,12 @@ func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
 // Pause takes no further jobs until [Worker.Resume]. Running ones go on.
 func (w *Worker) Pause() { w.setPaused(true) }
 
-// Resume takes jobs again after [Worker.Pause].
-func (w *Worker) Resume() { w.setPaused(false) }
+// Resume takes jobs again after [Worker.Pause]. The worker asks for jobs at once, and whether a
+// schedule is due, even if it was not paused.
+func (w *Worker) Resume() {
+	w.setPaused(false)
+	w.lookAgain()
+}
 
 func (w *Worker) setPaused(paused bool) {
 	w.mu.Lock()

@@ -24,6 +24,10 @@ const (
 	channelLog    = "log"
 )
 
+// wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
+// that name has schedules look more often than they need to.
+const wakeClock = "clock"
+
 // A listener receives the events that are meant for a worker: that a job is ready, that a lock
 // was lost, that a queue is new. Two workers of a namespace also relay: they listen for jobs that
 // were put by the scripts of other qless clients, which wake nobody, and wake a worker for them.
@@ -33,6 +37,7 @@ type listener struct {
 	log       *workerLog
 	locks     *lockKeeper
 	jobsReady func() // asks for jobs
+	lookAgain func() // has the schedules look at the clock
 	relay     signal // there is something to relay, or relaying is to begin or end
 
 	mu           sync.Mutex
@@ -46,11 +51,11 @@ type listener struct {
 }
 
 func newListener(
-	client *Client, log *workerLog, locks *lockKeeper, jobsReady func(),
+	client *Client, log *workerLog, locks *lockKeeper, jobsReady, lookAgain func(),
 ) *listener {
 	return &listener{
-		client: client, log: log, locks: locks, jobsReady: jobsReady, relay: newSignal(),
-		wakeQueues: map[string]bool{},
+		client: client, log: log, locks: locks, jobsReady: jobsReady, lookAgain: lookAgain,
+		relay: newSignal(), wakeQueues: map[string]bool{},
 	}
 }
 
@@ -68,6 +73,7 @@ func (l *listener) run(ctx context.Context) {
 			attempt = 0
 			l.subscribed(events)
 			l.queueAppeared() // or jobs became ready, while nobody listened
+			l.lookAgain()
 			l.receive(events)
 			_ = events.Close()
 			continue
@@ -103,6 +109,7 @@ func (l *listener) receive(events *Events) {
 		switch event.Kind {
 		case EventGap:
 			l.queueAppeared() // perhaps
+			l.lookAgain()
 			l.locks.suspectAll()
 			if l.isRelaying() {
 				l.wakeAll()
@@ -126,10 +133,18 @@ func (l *listener) receive(events *Events) {
 			l.queueAppeared()
 		default:
 			if strings.HasPrefix(event.channel, channelWake) {
-				l.jobsReady()
+				l.woken(event.JID)
 			}
 		}
 	}
+}
+
+// woken asks for jobs. The payload is a queue, or says that the clock was moved.
+func (l *listener) woken(payload string) {
+	if payload == wakeClock {
+		l.lookAgain()
+	}
+	l.jobsReady()
 }
 
 // queueAppeared notes that there may be a new queue.

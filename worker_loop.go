@@ -32,6 +32,7 @@ type workLoop struct {
 
 	mu     sync.Mutex
 	ready  bool     // there may be jobs: ask as soon as there is room
+	rested bool     // there were no more jobs when it asked last, and nothing has woken it since
 	idle   bool     // the server counts the worker among the idle ones
 	queues []string // what is asked, as the patterns matched last
 	claim  string   // the queue for whose next due job this worker waits
@@ -129,6 +130,23 @@ func (l *workLoop) setReady(ready bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ready = ready
+	if ready {
+		l.rested = false
+	}
+}
+
+// rests notes that the server had no more jobs, unless something has woken the worker since.
+func (l *workLoop) rests() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rested = !l.ready
+}
+
+// isRested reports whether there is nothing to ask the server for.
+func (l *workLoop) isRested() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rested
 }
 
 func (l *workLoop) demand() (idle, ready bool) {
@@ -174,6 +192,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	asks := (e.room > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
+		l.rests()
 	}
 	switch {
 	case len(e.reports) > 0 || asks:
@@ -239,8 +258,8 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) err
 	}
 	if err != nil {
 		l.stranded = !l.w.named
+		l.setReady(true)
 		l.mu.Lock()
-		l.ready = true
 		l.idle = l.idle || asked > 0 // perhaps: if it is to take no more jobs, it has to say so
 		l.mu.Unlock()
 		return wrap("reserve", "", err)
@@ -284,6 +303,7 @@ func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
 		l.unheard = 0
 	}
 	l.alarm.Reset(wait)
+	l.rests()
 }
 
 // after notes how an exchange went.

@@ -122,11 +122,7 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 			err = w.panicked(a, value)
 		}
 	}()
-	handler := a.route.handler
-	for i := len(w.middleware) - 1; i >= 0; i-- {
-		handler = w.middleware[i](handler)
-	}
-	return handler(ctx, a.job)
+	return w.wrap(a.route.handler)(ctx, a.job)
 }
 
 // ranTooLong makes the error of a handler's context an [ErrMaxRunTime] if that is why the context
@@ -228,6 +224,8 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 // finish puts the report of a job into the outbox, unless the handler has ended the job itself,
 // or the lock was lost.
 func (w *Worker) finish(a *activeJob, r *report) {
+	w.finishing.Add(1)
+	defer w.finishing.Add(-1)
 	ended := a.hold.ended.Load()
 	held := w.locks.take(a)
 	switch {

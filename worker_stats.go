@@ -40,8 +40,16 @@ type WorkerStats struct {
 	// Queues are where jobs are taken from, as the patterns match now.
 	Queues []string `json:"queues"`
 
+	// Schedules are the schedules that the worker follows, in the order of its config.
+	Schedules []ScheduleStatus `json:"schedules"`
+
 	// Paused reports whether the worker is paused.
 	Paused bool `json:"paused"`
+
+	// Idle reports whether the worker has nothing to do: no handler runs, the server has taken
+	// all outcomes, and had no job for the worker when it was asked since something last woke
+	// the worker.
+	Idle bool `json:"idle"`
 
 	// LastTurn is when the server last answered.
 	LastTurn time.Time `json:"last_turn,omitzero"`
@@ -55,18 +63,47 @@ type RunningJob struct {
 	Since time.Time `json:"since"`
 }
 
+// ScheduleStatus is how a worker follows a schedule.
+type ScheduleStatus struct {
+	ID string `json:"id"`
+
+	// Looked is when the worker last checked whether the schedule was due, by this machine's
+	// clock; zero before it has.
+	Looked time.Time `json:"looked,omitzero"`
+
+	// Next is when the schedule is due next, by the server's clock; zero if that is never, or
+	// not known yet.
+	Next time.Time `json:"next,omitzero"`
+}
+
 // Stats returns what the worker does and has done.
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
+	s.Idle = w.isIdle()
 	s.Queues, s.Paused, s.LastTurn = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
 	for _, a := range w.locks.held() {
 		running := RunningJob{JID: a.jid, Klass: a.klass, Queue: a.queue, Since: a.started}
 		s.Running = append(s.Running, running)
 	}
+	for _, schedule := range w.schedules {
+		s.Schedules = append(s.Schedules, schedule.status())
+	}
 	slices.SortFunc(s.Running, func(a, b RunningJob) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.JID, b.JID))
 	})
 	return s
+}
+
+// isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those
+// that are being finished, and its report to the outbox, so they are asked in that order.
+func (w *Worker) isIdle() bool {
+	if !w.loop.isRested() {
+		return false
+	}
+	w.mu.Lock()
+	active := len(w.active)
+	w.mu.Unlock()
+	return active == 0 && w.finishing.Load() == 0 && w.isQuiet()
 }
 
 // Healthy returns nil while the worker does its work, for a readiness probe: it was started and

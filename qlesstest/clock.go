@@ -29,10 +29,14 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the clock, and what expires on the server with it.
+// Advance moves the clock, and what expires on the server with it. It wakes idle workers, which
+// then look for jobs and schedules that are due. It does not wait for them; [Drain] does.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
 	c.mu.Unlock()
 	c.server.FastForward(d)
+	for _, channel := range c.server.PubSubChannels("*x:wake:*") {
+		c.server.Publish(channel, "clock")
+	}
 }

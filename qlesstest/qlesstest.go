@@ -1,12 +1,36 @@
 // Package qlesstest runs qless in memory, without a Redis server, for tests and examples.
 //
-//	func TestWelcome(t *testing.T) {
-//		server := qlesstest.New(t)
-//		queue := server.Client().Queue("mail")
-//		queue.Put(t.Context(), "Welcome", nil, qless.Delay(time.Hour))
-//		server.Clock().Advance(time.Hour)
-//		...
+// A handler is tested with [Job], which returns a running job, and [Work], which calls the
+// worker's handler for it and returns the outcome:
+//
+//	func TestABadAddressIsNotRetried(t *testing.T) {
+//		worker := newWorker(qlesstest.New(t).Client())
+//		job := qlesstest.Job(t, "Welcome", Welcome{To: "nobody"})
+//		outcome := qlesstest.Work(t, worker, job)
+//		if outcome.Action != qless.ActionFail {
+//			t.Errorf("got %+v", outcome)
+//		}
 //	}
+//
+// A whole program is tested on a [Server] from [New], whose clock only the test moves.
+// [RequirePut] looks for a job, and [Drain] has a worker work until nothing is ready:
+//
+//	func TestAReminderIsSentAfterADay(t *testing.T) {
+//		server := qlesstest.New(t)
+//		client := server.Client()
+//		if err := signUp(t.Context(), client, "ann@example.com"); err != nil {
+//			t.Fatal(err)
+//		}
+//		qlesstest.RequirePut(t, client, "mail", "Reminder")
+//
+//		server.Clock().Advance(24 * time.Hour)
+//		qlesstest.Drain(t, newWorker(client))
+//		if !wasSent("ann@example.com") {
+//			t.Error("no reminder was sent")
+//		}
+//	}
+//
+// [Start] returns a server with the real time, for programs.
 //
 // The server is miniredis, with the same Lua scripts as on a real one. It is made for small
 // work: hundreds of jobs a second. Where its Lua differs from a real server's, such as in

@@ -105,4 +105,9 @@ func TestInterrupted(t *testing.T) {
 
 	left, err := server.Redis().Keys(t.Context(), namespace+"j:*").Result()
 	require.NoError(t, err)
+	for _, key := range left { // the worker may have begun before it was stopped
+		state, err := server.Redis().HGet(t.Context(), key, "state").Result()
+		require.NoError(t, err)
+		require.Equal(t, "complete", state, "the others are canceled")
+	}
 }

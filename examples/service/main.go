@@ -71,25 +71,26 @@ func run(ctx context.Context, cfg config) error {
 		Handler:           newAPI(client, worker, metrics),
 		ReadHeaderTimeout: 5 * time.Second,
 	}
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	defer stopWorker()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		served <- server.Serve(listener)
+		stopWorker()
+	}()
 	slog.Info("listening", "addr", listener.Addr().String())
 	if cfg.ready != nil {
 		cfg.ready(listener.Addr().String())
 	}
 
-	workerCtx, stopWorker := context.WithCancel(ctx)
-	defer stopWorker()
-	go func() {
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("the API failed", "error", err)
-			stopWorker()
-		}
-	}()
 	err = worker.Run(workerCtx) // until ctx ends and the running jobs have
 
 	// The API answers, as not ready, until the worker has stopped.
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, server.Shutdown(shutdown))
+	err = errors.Join(err, server.Shutdown(shutdown))
+	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
+		err = errors.Join(err, failed)
+	}
+	return err
 }

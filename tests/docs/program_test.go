@@ -2,7 +2,6 @@ package docs
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -52,8 +51,7 @@ func TestTheFirstProgramPrintsWhatTheReadmeSaysAndEndsAtCtrlC(t *testing.T) {
 	program := build(t, strings.ReplaceAll(code, url, "redis://"+server.Addr()))
 
 	command := exec.Command(program)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
+	command.Stderr = os.Stderr
 	stdout, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
@@ -63,12 +61,12 @@ func TestTheFirstProgramPrintsWhatTheReadmeSaysAndEndsAtCtrlC(t *testing.T) {
 	lines := bufio.NewReader(stdout)
 	for wanted := range strings.Lines(printed) {
 		line, err := lines.ReadString('\n')
-		require.NoError(t, err, stderr.String())
+		require.NoError(t, err)
 		require.Equal(t, wanted, line)
 	}
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	rest, err := io.ReadAll(lines)
 	require.NoError(t, err)
-	require.NoError(t, command.Wait(), stderr.String())
+	require.NoError(t, command.Wait())
 	require.Empty(t, string(rest))
 }

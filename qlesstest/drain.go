@@ -1,0 +1,144 @@
+package qlesstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// drainTimeout turns a hang of Drain into a failure.
+var drainTimeout = time.Minute
+
+// drainPoll is how often Drain looks at its workers.
+const drainPoll = time.Millisecond
+
+// Drain waits until a worker, or a group of workers, has nothing left to do: every schedule has put
+// the jobs that were due when Drain was called, no job is ready that the worker may take, none is
+// running, and the server knows all outcomes. Jobs that are not due by the clock stay where they
+// are, and so do those of queues that are paused or at their max-concurrency.
+//
+// If the worker was not started, Drain starts it, and stops it when the test ends. It keeps running
+// after Drain, which can be called again. If the worker has work for more than a minute, the test
+// fails.
+func Drain[W *qless.Worker | *qless.WorkerGroup](t testing.TB, worker W) {
+	t.Helper()
+	d := &drain{t: t, deadline: time.Now().Add(drainTimeout)}
+	switch w := any(worker).(type) {
+	case *qless.Worker:
+		d.start(w)
+		d.workers = []*qless.Worker{w}
+	case *qless.WorkerGroup:
+		d.start(w)
+		d.workers = w.Workers()
+	}
+	d.run()
+}
+
+// A starter is a worker or a group of them.
+type starter interface {
+	Healthy() error
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+}
+
+// A drain is one call of Drain.
+type drain struct {
+	t        testing.TB
+	workers  []*qless.Worker
+	deadline time.Time
+}
+
+// start starts what is not running.
+func (d *drain) start(s starter) {
+	d.t.Helper()
+	if !errors.Is(s.Healthy(), qless.ErrStopped) {
+		return
+	}
+	if err := s.Start(d.t.Context()); err != nil {
+		d.t.Fatalf("qlesstest.Drain: %v", err)
+	}
+	d.t.Cleanup(func() { _ = s.Stop(context.Background()) })
+}
+
+// run returns when a worker that was idle, and was then woken, has found nothing to do. What was
+// under way when it was woken can't have hidden a job from it.
+func (d *drain) run() {
+	d.t.Helper()
+	now := time.Now()
+	d.wake()
+	d.until(func(s qless.WorkerStats) bool { return s.Idle && haveLooked(s.Schedules, now) })
+	for ended := -1; ended != d.ended(); {
+		ended = d.ended()
+		d.wake()
+		d.until(func(s qless.WorkerStats) bool { return s.Idle })
+	}
+}
+
+// wake has the workers ask for jobs, and the schedules look at the clock.
+func (d *drain) wake() {
+	d.t.Helper()
+	for _, w := range d.workers {
+		if w.Stats().Paused {
+			d.t.Fatalf("qlesstest.Drain: the worker %s is paused", w.Name())
+		}
+		w.Resume()
+	}
+}
+
+// until waits until each worker fulfills a condition.
+func (d *drain) until(done func(s qless.WorkerStats) bool) {
+	d.t.Helper()
+	for _, w := range d.workers {
+		for !done(w.Stats()) {
+			select {
+			case <-w.Closed():
+				d.t.Fatalf("qlesstest.Drain: the worker %s was stopped", w.Name())
+			case <-time.After(drainPoll):
+			}
+			if time.Now().After(d.deadline) {
+				d.t.Fatalf("qlesstest.Drain: no end after %v: %s", drainTimeout, describe(w))
+			}
+		}
+	}
+}
+
+// ended returns how many jobs the workers have ended.
+func (d *drain) ended() (n int) {
+	for _, w := range d.workers {
+		s := w.Stats()
+		n += s.Completed + s.Failed + s.Retried + s.Released + s.Ended + s.Canceled + s.Lost
+	}
+	return n
+}
+
+// haveLooked reports whether all schedules have looked at the clock since a time.
+func haveLooked(schedules []qless.ScheduleStatus, since time.Time) bool {
+	for _, s := range schedules {
+		never := s.Next.IsZero() && !s.Looked.IsZero()
+		if s.Looked.Before(since) && !never {
+			return false
+		}
+	}
+	return true
+}
+
+// describe returns what a worker is doing.
+func describe(w *qless.Worker) string {
+	s := w.Stats()
+	var doing []string
+	for _, r := range s.Running {
+		doing = append(doing, fmt.Sprintf("it is running %s %s of queue %s", r.Klass, r.JID, r.Queue))
+	}
+	if err := w.Healthy(); err != nil {
+		doing = append(doing, err.Error())
+	}
+	if len(doing) == 0 {
+		doing = append(doing, "there are always more jobs")
+	}
+	return fmt.Sprintf("worker %s: %s", w.Name(), strings.Join(doing, "; "))
+}

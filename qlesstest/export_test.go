@@ -1,0 +1,10 @@
+package qlesstest
+
+import "time"
+
+// SetDrainTimeout changes how long Drain waits, and returns what changes it back.
+func SetDrainTimeout(d time.Duration) (restore func()) {
+	before := drainTimeout
+	drainTimeout = d
+	return func() { drainTimeout = before }
+}

@@ -1,0 +1,29 @@
+package qlesstest
+
+import (
+	"testing"
+
+	"github.com/qless/qless-go"
+)
+
+// jobQueue is where the jobs of Job are.
+const jobQueue = "test"
+
+// Job returns a running job, for a handler. It is in the queue "test" of an in-memory server of its
+// own, so all of its methods work. The test fails if the job can't run, because it has a
+// [qless.Delay] or [qless.DependsOn].
+func Job(t testing.TB, klass string, data any, options ...qless.PutOption) *qless.Job {
+	t.Helper()
+	queue := New(t).Client().Queue(jobQueue)
+	if _, err := queue.Put(t.Context(), klass, data, options...); err != nil {
+		t.Fatalf("qlesstest.Job: %v", err)
+	}
+	jobs, err := queue.Pop(t.Context(), 1)
+	if err != nil {
+		t.Fatalf("qlesstest.Job: %v", err)
+	}
+	if len(jobs) == 0 {
+		t.Fatal("qlesstest.Job: the job does not run: it has a Delay or DependsOn")
+	}
+	return jobs[0]
+}

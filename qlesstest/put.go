@@ -1,0 +1,76 @@
+package qlesstest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// RequirePut returns a job of a klass that is waiting, scheduled or depending in a queue. If there
+// is none, the test fails with a list of those that are there.
+//
+// If there are several, it returns the one that was put last. Of those that were put in the same
+// second, it returns the last to run, and a waiting one rather than a scheduled or depending one.
+func RequirePut(t testing.TB, client *qless.Client, queue, klass string) *qless.Job {
+	t.Helper()
+	jobs, err := jobsIn(t, client.Queue(queue), client)
+	if err != nil {
+		t.Fatalf("qlesstest.RequirePut: %v", err)
+	}
+	var newest *qless.Job
+	for _, job := range jobs {
+		if job.Klass == klass && (newest == nil || !putAt(job).Before(putAt(newest))) {
+			newest = job
+		}
+	}
+	if newest == nil {
+		t.Fatalf("qlesstest.RequirePut: queue %s has no %s, but %s", queue, klass, list(jobs))
+	}
+	return newest
+}
+
+// jobsIn returns the jobs in a queue that have not begun to run. Jobs that have fallen due go from
+// the scheduled ones to the waiting ones, which are therefore read later.
+func jobsIn(t testing.TB, queue *qless.Queue, client *qless.Client) ([]*qless.Job, error) {
+	var jids []string
+	for _, list := range []qless.List{qless.ListDepends, qless.ListScheduled, qless.ListWaiting} {
+		page, err := queue.JIDs(t.Context(), list, qless.Range{Limit: -1})
+		if err != nil {
+			return nil, err
+		}
+		jids = append(jids, page.Items...)
+	}
+	if len(jids) == 0 {
+		return nil, nil
+	}
+	return client.Jobs(t.Context(), jids...)
+}
+
+// putAt returns when a job was last put, to the second.
+func putAt(job *qless.Job) time.Time {
+	for _, entry := range slices.Backward(job.History) {
+		if entry.What == "put" {
+			return entry.When
+		}
+	}
+	return time.Time{}
+}
+
+// list names jobs, at most 20.
+func list(jobs []*qless.Job) string {
+	if len(jobs) == 0 {
+		return "nothing"
+	}
+	var lines []string
+	for _, job := range jobs[:min(len(jobs), 20)] {
+		lines = append(lines, fmt.Sprintf("%s %s (%s)", job.Klass, job.JID, job.State))
+	}
+	if more := len(jobs) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(lines, ", ")
+}
