@@ -1,7 +1,7 @@
 // Package qless is a job queue on Redis: jobs with priorities, delays, dependencies, retries,
 // recurring schedules, tags, tracking, failure groups, statistics and a history of each job.
 //
-// A program puts jobs into queues, and workers run the handlers of their klasses:
+// A program puts jobs into queues, and workers run the handlers for their klasses:
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379")
 //	if err != nil {
@@ -38,27 +38,28 @@
 //
 // # Jobs
 //
-// A job has an id (jid), a klass that names the kind of work, and data in JSON. Who pops a job holds
-// its lock for the queue's heartbeat time, 60 s by default, and renews it by [Job.Heartbeat]. A job
-// whose lock has ended goes to the next Pop and uses up one retry: jobs are run at least once.
+// A job has an id (jid), a klass that names the kind of work, and data in JSON. A worker that pops
+// a job holds its lock for the queue's heartbeat time, 60 s by default, and renews it with
+// [Job.Heartbeat]. A job whose lock has expired goes to the next Pop and uses up one retry: jobs
+// run at least once.
 //
-// Instead of completing a job, its worker can send it on to another queue, put it back to be tried
-// again ([Job.Retry]), or fail it ([Job.Fail]), which keeps it in a failure group until it is put
+// Instead of completing a job, its worker can send it on to another queue ([Job.Next]), retry it
+// ([Job.Retry]), or fail it ([Job.Fail]). A failed job stays in a failure group until it is put
 // back ([Queue.Unfail]) or canceled ([Client.Cancel]).
 //
-// All state, and every decision about it, is in Lua scripts that run atomically on the server; this
-// package sends arguments and returns typed values. Keys and commands are those of the qless clients
-// for Ruby, Python and PHP, which can share the Redis server when they load the script that
-// [DropInScript] returns.
+// All state is in Redis, and Lua scripts that run atomically on the server make every decision
+// about it; this package sends arguments and returns typed values. It uses the keys and commands of
+// the qless clients for Ruby, Python and PHP, which can share the server if they load the script
+// that [DropInScript] returns.
 //
 // # Time
 //
-// The scripts use the server's clock, so the clocks of the machines need not agree; [WithClock] is
-// for tests.
+// The scripts use the server's clock, so the clocks of client machines need not agree. [WithClock]
+// is for tests.
 //
 // # Errors
 //
 // Every error is an [*Error] with a code; compare it with the sentinels using [errors.Is]. Commands
-// that are not safe to run twice are never sent twice: if the connection breaks before the answer,
+// that are not safe to run twice are never sent twice: if the connection breaks before the reply,
 // or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown.
 package qless

@@ -11,16 +11,16 @@ import (
 )
 
 // WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until count replicas have it
-// too, so that it outlives the loss of the master. If fewer have confirmed it by the timeout, the
-// job is put nevertheless, and the error is [ErrNotReplicated].
+// too, so that it survives the loss of the master. If fewer have confirmed it when the timeout
+// expires, the job is still put, and the error is [ErrNotReplicated].
 //
-// Each such call takes one more round trip, from the master to its replicas; [Queue.PutMany] waits
-// once for up to 1000 jobs. It uses the command WAIT.
+// It uses the command WAIT. Each such call takes one more round trip, from the master to its
+// replicas; [Queue.PutMany] waits once for up to 1000 jobs.
 func WithReplicas(count int, timeout time.Duration) ClientOption {
 	return func(c *Client) { c.replicas = &script.Replicas{Count: count, Timeout: timeout} }
 }
 
-// checkReplicas returns an error unless the replicas of such a client can be waited for.
+// checkReplicas returns an error if it is not possible to wait for replicas with this client.
 func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	if r.Count < 1 || r.Timeout < time.Millisecond {
 		return invalid("new", "", "WithReplicas(%d, %v) needs at least 1 replica and 1ms",
@@ -32,7 +32,7 @@ func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	return nil
 }
 
-// runReplicated runs a command that puts, and waits until replicas have what it wrote.
+// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
 func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
 	reply, err := c.runner.RunReplicated(ctx, *c.replicas, op, args...)
 	var missing *script.ReplicasError
