@@ -86,7 +86,7 @@ var (
 
 	// ErrUnavailable means that no reply came: the server could not be reached, the connection
 	// broke, or the caller's context ended first. In the last case the error also matches
-	// context.Canceled or context.DeadlineExceeded. The command may still have run.
+	// context.Canceled or context.DeadlineExceeded. The command may have run nevertheless.
 	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 
 	// ErrWrongQueue means that the job is running in a queue other than the one named.

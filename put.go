@@ -18,8 +18,8 @@ type put struct {
 	options callOptions
 }
 
-// newPut checks and encodes the arguments of a put. With an error it returns a put that has only
-// its jid.
+// newPut checks and encodes the arguments of a put. The put that it returns with an error has a
+// jid, but can't be sent.
 func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	err := applyOptions("put", &p.options, options, PutOption.applyPut)

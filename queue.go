@@ -212,7 +212,7 @@ func (c *Client) Unfail(ctx context.Context, group string, count int) (int, erro
 	return decodeInt("unfail.group", reply)
 }
 
-// Recur puts a job of this klass and data into the queue at regular intervals, the first after its
+// Recur puts a job of this klass and data into the queue again and again, the first after its
 // [Offset]. It returns the jid of the recurring job, even with an error unless that is
 // [ErrInvalid]. Jobs are put when the queue is popped, including all that were missed, unless
 // [Backlog] limits them. Their jids are <jid>-1, <jid>-2 and so on. The data is encoded as by

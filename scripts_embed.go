@@ -25,7 +25,7 @@ func luaSources() fs.FS {
 }
 
 // DropInScript returns the script that clients of other languages load in place of their own
-// qless.lua, to run on current servers and to share queues with this package. It holds
+// qless.lua, to run on today's servers and to share queues with this package. It holds
 // every command: EVALSHA sha 0 COMMAND NOW ARG...
 func DropInScript() string {
 	text, err := luaFiles.ReadFile("lua/" + luasrc.DropInName)

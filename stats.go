@@ -91,8 +91,7 @@ func (s Summary) String() string {
 }
 
 // Stats returns the queue's statistics for the day (UTC) of a time. [ConfigStatsHistory] says how
-// long they are kept, and [ConfigHistogramHistory] how long their histograms
-// are kept.
+// long they are kept, and [ConfigHistogramHistory] how long their histograms are.
 func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	if err := q.check("stats"); err != nil {
 		return Stats{}, err

@@ -11,8 +11,8 @@ import (
 )
 
 // A Worker takes jobs from queues and passes them to handlers, several at once. It renews the
-// lock of every job that runs, wakes up when there is something to do, and survives outages of
-// the server.
+// lock of every job that runs, wakes up when there is something to do, and rides out times in
+// which the server is away.
 //
 // Register handlers, then call [Worker.Run], or [Worker.Start] and later [Worker.Stop].
 type Worker struct {
@@ -130,7 +130,7 @@ func (w *Worker) Use(middleware ...Middleware) {
 
 // Run starts the worker and blocks until it has stopped: because the context has ended, or by
 // [Worker.Stop] or [Worker.Drain]. It returns the error of [Worker.Start], or what Stop
-// returned. Use [os/signal.NotifyContext] to stop the worker when the process gets a signal.
+// returned. Use [os/signal.NotifyContext] to stop the worker when the process is told to end.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (w *Worker) Start(ctx context.Context) error {
 // wraps the error of the context if that has ended first. A later call returns the same.
 //
 // If the server does not answer, Stop returns about a second after the last job has ended, or
-// when the connection's read timeout is over: the locks then expire. A worker that
+// when the connection's read timeout is over: the locks then end by themselves. A worker that
 // was never started can't be started after Stop.
 func (w *Worker) Stop(ctx context.Context) error {
 	timer := time.NewTimer(w.cfg.ShutdownTimeout)

@@ -35,8 +35,8 @@ type WorkerConfig struct {
 	Logger *slog.Logger
 
 	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
-	// worker keeps the job's lock: the job is complete if the handler still returns
-	// nil, and is retried if it returns an error. The option [MaxRunTime] sets it
+	// worker keeps the job's lock: the job is complete if the handler returns nil
+	// nevertheless, and is retried if it returns an error. The option [MaxRunTime] sets it
 	// for one klass.
 	//
 	// Defaults to 0, which means never, as -1 does.
@@ -53,7 +53,7 @@ type WorkerConfig struct {
 	// for each job. The worker waits for it, so it should be quick, and must not stop the
 	// worker.
 	//
-	// Defaults to nil, which means that events are not reported.
+	// Defaults to nil: nobody is told.
 	Observer func(event JobEvent)
 
 	// Order is the order in which the queues are asked for jobs.

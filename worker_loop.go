@@ -82,8 +82,8 @@ type exchange struct {
 
 func (e exchange) isAnything() bool { return len(e.reports) > 0 || e.room > 0 || e.leave }
 
-// next takes what there is to do. The reports then belong to the caller, until it tells the
-// outbox that they are done.
+// next takes what there is to do. The reports are the caller's then, until the outbox is told
+// that they are done.
 func (l *workLoop) next() exchange {
 	w := l.w
 	w.checkQuiet()

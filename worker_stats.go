@@ -70,11 +70,11 @@ func (w *Worker) Stats() WorkerStats {
 }
 
 // Healthy returns nil while the worker does its work, for a readiness probe: it was started and
-// not stopped, and the server has answered it within two poll intervals and accepted its last
-// command. A worker that is paused or fully busy asks nothing, and is healthy.
+// not stopped, and the server has answered it within two poll intervals and did not refuse what
+// it was last asked. A worker that is paused or fully busy asks nothing, and is healthy.
 //
-// If the server refuses commands, the error has its message. It is [ErrServer], or
-// [ErrUnavailable] while the server takes no commands at all.
+// If the server refuses, the error has its words. It is [ErrServer], or [ErrUnavailable] while
+// the server takes no commands at all.
 func (w *Worker) Healthy() error {
 	switch w.currentState() {
 	case workerNew:
