@@ -133,7 +133,7 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 	if channel != channelLog && !strings.HasPrefix(channel, "w:") {
 		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
 	}
-	var told struct {
+	var decoded struct {
 		Event   wire.Text `json:"event"`
 		JID     wire.Text `json:"jid"`
 		Queue   wire.Text `json:"queue"`
@@ -144,19 +144,19 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Option  wire.Text `json:"option"`
 		Value   wire.Text `json:"value"`
 	}
-	if err := json.Unmarshal([]byte(payload), &told); err != nil {
+	if err := json.Unmarshal([]byte(payload), &decoded); err != nil {
 		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
 	}
 	return Event{
-		Kind:    EventKind(told.Event),
-		JID:     string(told.JID),
-		Queue:   string(told.Queue),
-		To:      string(told.To),
-		Worker:  string(told.Worker),
-		Group:   string(told.Group),
-		Message: string(told.Message),
-		Option:  string(told.Option),
-		Value:   string(told.Value),
+		Kind:    EventKind(decoded.Event),
+		JID:     string(decoded.JID),
+		Queue:   string(decoded.Queue),
+		To:      string(decoded.To),
+		Worker:  string(decoded.Worker),
+		Group:   string(decoded.Group),
+		Message: string(decoded.Message),
+		Option:  string(decoded.Option),
+		Value:   string(decoded.Value),
 		channel: channel,
 		wakes:   strings.HasSuffix(payload, " "),
 	}

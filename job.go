@@ -284,7 +284,8 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	return j.finish(ctx, "fail", outcome, []any{j.JID, j.client.worker, group, validText(message), data})
+	args := []any{j.JID, j.client.worker, group, validText(message), data}
+	return j.finish(ctx, "fail", outcome, args)
 }
 
 // Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves

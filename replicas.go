@@ -38,7 +38,8 @@ func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any)
 	var missing *script.ReplicasError
 	if errors.As(err, &missing) {
 		return reply, &Error{
-			Op: op, Code: CodeNotReplicated, JID: jid, Message: "the job was put, but " + missing.Error(), Err: missing.Err,
+			Op: op, Code: CodeNotReplicated, JID: jid,
+			Message: "the job was put, but " + missing.Error(), Err: missing.Err,
 		}
 	}
 	return reply, wrap(op, jid, err)

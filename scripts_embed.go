@@ -13,7 +13,7 @@ import (
 //go:embed lua/*.lua lua/lib/*.lua
 var luaFiles embed.FS
 
-// commands has all scripts.
+// commands holds all scripts.
 var commands = script.NewSet(luaSources())
 
 func luaSources() fs.FS {
@@ -25,8 +25,8 @@ func luaSources() fs.FS {
 }
 
 // DropInScript returns the script that clients of other languages load in place of their own
-// qless.lua, to run on today's servers and to share queues with this package. It holds
-// every command: EVALSHA sha 0 COMMAND NOW ARG...
+// qless.lua, to run on current servers and to share queues with this package. It holds every
+// command: EVALSHA sha 0 COMMAND NOW ARG...
 func DropInScript() string {
 	text, err := luaFiles.ReadFile("lua/" + luasrc.DropInName)
 	if err != nil {

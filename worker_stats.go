@@ -10,12 +10,12 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// WorkerStats is what a worker does and has done since it was started.
+// WorkerStats describes what a worker is doing and has done since it was started.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, for good or into a next queue.
+	// Completed counts jobs that were completed, for good or into another queue.
 	Completed int `json:"completed"`
 
-	// Failed counts jobs that were failed at once. One without retries left counts as retried.
+	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
 	Failed int `json:"failed"`
 
 	// Retried counts jobs that were retried, or failed because they had no retries left.
@@ -24,20 +24,20 @@ type WorkerStats struct {
 	// Released counts jobs that were released without using up a retry.
 	Released int `json:"released"`
 
-	// Ended counts jobs that their handlers ended themselves.
+	// Ended counts jobs that were ended by their own handlers.
 	Ended int `json:"ended"`
 
 	// Canceled counts jobs that were canceled while they ran.
 	Canceled int `json:"canceled"`
 
-	// Lost counts outcomes that were discarded, because the lock was lost or the server refused
+	// Lost counts outcomes that were discarded because the lock was lost or the server refused
 	// them.
 	Lost int `json:"lost"`
 
-	// Running are the jobs at work, oldest first.
+	// Running are the running jobs, oldest first.
 	Running []RunningJob `json:"running"`
 
-	// Queues are where jobs are taken from, as the patterns match now.
+	// Queues are the queues that jobs are taken from, as the patterns match now.
 	Queues []string `json:"queues"`
 
 	// Paused reports whether the worker is paused.
@@ -47,7 +47,7 @@ type WorkerStats struct {
 	LastTurn time.Time `json:"last_turn,omitzero"`
 }
 
-// RunningJob is a job that a worker is running.
+// A RunningJob is a job that a worker is running.
 type RunningJob struct {
 	JID   string    `json:"jid"`
 	Klass string    `json:"klass"`
@@ -55,7 +55,7 @@ type RunningJob struct {
 	Since time.Time `json:"since"`
 }
 
-// Stats returns what the worker does and has done.
+// Stats returns what the worker is doing and has done.
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
 	s.Queues, s.Paused, s.LastTurn = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
@@ -69,12 +69,12 @@ func (w *Worker) Stats() WorkerStats {
 	return s
 }
 
-// Healthy returns nil while the worker does its work, for a readiness probe: it was started and
-// not stopped, and the server has answered it within two poll intervals and did not refuse what
-// it was last asked. A worker that is paused or fully busy asks nothing, and is healthy.
+// Healthy returns nil while the worker can do its work, for use in a readiness probe: it was
+// started and not stopped, and the server has answered within two poll intervals and did not refuse
+// the last request. A worker that is paused or fully busy makes no requests, and is healthy.
 //
-// If the server refuses, the error has its words. It is [ErrServer], or [ErrUnavailable] while
-// the server takes no commands at all.
+// If the server refuses, the error quotes its answer. It is [ErrServer], or [ErrUnavailable] while
+// the server accepts no commands at all.
 func (w *Worker) Healthy() error {
 	switch w.currentState() {
 	case workerNew:
@@ -88,10 +88,10 @@ func (w *Worker) Healthy() error {
 // counters count what a worker has done.
 type counters struct {
 	mu    sync.Mutex
-	stats WorkerStats // only its counts are used
+	stats WorkerStats // only the counts are used
 }
 
-// add counts one more of what a function picks.
+// add increments the counter that a function returns.
 func (c *counters) add(count func(*WorkerStats) *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,15 +108,15 @@ func countEnded(s *WorkerStats) *int    { return &s.Ended }
 func countCanceled(s *WorkerStats) *int { return &s.Canceled }
 func countLost(s *WorkerStats) *int     { return &s.Lost }
 
-// health is how the exchanges of a worker with the server go.
+// health tracks the exchanges of a worker with the server.
 type health struct {
 	mu         sync.Mutex
-	answeredAt time.Time // when an exchange last went well
-	askedAt    time.Time // since when an exchange is due, or tried; zero if none is
-	refused    error     // what the server answered when it refused the last exchange
+	answeredAt time.Time // when the server last answered
+	askedAt    time.Time // since when an exchange is due or in progress; zero if none is
+	refused    error     // the server's error, if it refused the last exchange
 }
 
-// asks notes that there is something to exchange with the server.
+// asks records that there is something to exchange with the server.
 func (h *health) asks() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,28 +125,28 @@ func (h *health) asks() {
 	}
 }
 
-// asksNothing notes that no exchange is due any more.
+// asksNothing records that no exchange is due any more.
 func (h *health) asksNothing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.askedAt = time.Time{}
 }
 
-// answered notes that the server has answered. The exchange may go on.
+// answered records that the server has answered, before the exchange is over.
 func (h *health) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt = time.Now()
 }
 
-// succeeded notes that an exchange went well.
+// succeeded records that an exchange succeeded.
 func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt, h.askedAt, h.refused = time.Now(), time.Time{}, nil
 }
 
-// failed notes that an exchange failed.
+// failed records that an exchange failed.
 func (h *health) failed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +162,7 @@ func (h *health) lastTurn() time.Time {
 	return h.answeredAt
 }
 
-// check errors if the server refuses, or has not answered for longer than a limit.
+// check returns an error if the server refuses, or has not answered for longer than the limit.
 func (h *health) check(limit time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
