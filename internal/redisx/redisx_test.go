@@ -32,7 +32,7 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// reply is an error that the server said.
+// A reply is an error from the server.
 type reply string
 
 func (r reply) Error() string { return string(r) }
@@ -150,7 +150,7 @@ func TestSecondsUp(t *testing.T) {
 	}
 }
 
-// The characters that SCAN's patterns know are, but for ^, those of path.Match.
+// SCAN's patterns have the same special characters as path.Match, except for ^.
 func TestAnEscapedPatternMatchesOnlyItself(t *testing.T) {
 	for _, text := range []string{"", "plain", "a*b", "a?b", "[ab]", `\`, `a\*`, "]", "-", "ключ"} {
 		matched, err := path.Match(redisx.EscapeGlob(text), text)
