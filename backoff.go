@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Backoff returns how long a job waits before it is retried. Attempt is 1 after the first
-// failure. A negative time counts as 0.
+// A Backoff returns how long a job waits before it is retried. The attempt is 1 after the first
+// failure. A negative duration counts as 0.
 type Backoff func(job *Job, attempt int, err error) time.Duration
 
-// ExponentialBackoff doubles the wait with each attempt, from first up to longest. It varies
-// each wait by up to a quarter, so that jobs that failed together are not retried together.
+// ExponentialBackoff doubles the wait with each attempt, from first up to longest. Each wait varies
+// by up to a quarter, so that jobs that failed together are not retried together.
 func ExponentialBackoff(first, longest time.Duration) Backoff {
 	return func(_ *Job, attempt int, _ error) time.Duration {
 		wait := longest

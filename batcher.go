@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// WithBatchedPuts sends the puts of many goroutines together: those that are made while a call is
-// on its way wait for it and go with the next. It makes no difference to a single goroutine, and
-// saves most of the server's time with many. A put whose context ends while it is on its way may
-// have been done.
+// WithBatchedPuts sends the puts of many goroutines together: puts made while a call is in flight
+// wait for it and go out with the next one. It makes no difference to a single goroutine, and saves
+// most of the server's time with many. A put whose context ends while it is in flight may have been
+// done.
 func WithBatchedPuts() ClientOption {
 	return func(c *Client) { c.batcher = &putBatcher{client: c} }
 }
 
-// A putBatcher puts jobs of several goroutines by one script.
+// A putBatcher combines the puts of several goroutines in one script.
 type putBatcher struct {
 	client *Client
 
@@ -29,13 +29,13 @@ type waitingPut struct {
 	done chan error
 }
 
-// put puts a job by itself when no other call is on its way, else with the next batch.
+// put puts a job alone when no other call is in flight, and with the next batch otherwise.
 func (b *putBatcher) put(ctx context.Context, p *put) error {
 	b.mu.Lock()
 	if !b.sending {
 		b.sending = true
 		b.mu.Unlock()
-		defer b.goOn(ctx)
+		defer b.sendWaiting(ctx)
 		return b.client.putOne(ctx, p)
 	}
 	w := &waitingPut{put: p, done: make(chan error, 1)}
@@ -49,8 +49,8 @@ func (b *putBatcher) put(ctx context.Context, p *put) error {
 	}
 }
 
-// goOn sends the puts that were made while the first one was on its way.
-func (b *putBatcher) goOn(ctx context.Context) {
+// sendWaiting sends the puts that were made while the first one was in flight.
+func (b *putBatcher) sendWaiting(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sending = len(b.waiting) > 0
@@ -59,10 +59,10 @@ func (b *putBatcher) goOn(ctx context.Context) {
 	}
 }
 
-// send puts batches until nothing waits.
+// send puts batches until no put is waiting.
 func (b *putBatcher) send(ctx context.Context) {
 	for {
-		runtime.Gosched() // lets goroutines that are about to put join the batch
+		runtime.Gosched() // let goroutines that are about to put join the batch
 		batch := b.take()
 		if len(batch) == 0 {
 			return
@@ -74,7 +74,7 @@ func (b *putBatcher) send(ctx context.Context) {
 		err := b.client.putMany(ctx, puts)
 		for _, w := range batch {
 			if isAboutOne(err) {
-				// One of them was refused, so none was put: each is sent by itself.
+				// One of them was refused, so none was put: send each alone.
 				w.done <- b.client.putOne(ctx, w.put)
 			} else {
 				w.done <- err
@@ -83,12 +83,12 @@ func (b *putBatcher) send(ctx context.Context) {
 	}
 }
 
-// isAboutOne reports whether a batch was refused because of one of its puts, or of a damaged key.
+// isAboutOne reports whether a batch was refused because of one of its puts or a damaged key.
 func isAboutOne(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
-// take returns what one script can put: a second put of the same jid waits for the next.
+// take returns the puts that go into one script. A second put of the same jid waits for the next.
 func (b *putBatcher) take() []*waitingPut {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,13 +13,14 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// The settings of a namespace. Those that are times are in seconds. A queue has two settings of its
-// own: see [Queue.SetHeartbeat] and [Queue.SetMaxConcurrency].
+// The settings of a namespace. Times are in seconds. A queue has two settings of its own: see
+// [Queue.SetHeartbeat] and [Queue.SetMaxConcurrency].
 const (
 	// ConfigApplication is a name for people to read. Defaults to "qless".
 	ConfigApplication = "application"
 
-	// ConfigGracePeriod is how long a worker that lost its lock may still answer. Defaults to 10 s.
+	// ConfigGracePeriod is how long a worker whose lock has expired may still report. Defaults to
+	// 10 s.
 	ConfigGracePeriod = "grace-period"
 
 	// ConfigHeartbeat is how long a lock lasts. Defaults to 60 s.
@@ -45,13 +46,13 @@ const (
 	ConfigStatsHistory = "stats-history"
 )
 
-// What follows a queue's name in the names of its own settings.
+// The suffixes of the names of a queue's own settings.
 const (
 	suffixHeartbeat      = "-heartbeat"
 	suffixMaxConcurrency = "-max-concurrency"
 )
 
-// kind is what a setting's value may be.
+// A kind is a kind of value that a setting can have.
 type kind int
 
 const (
@@ -61,7 +62,7 @@ const (
 	kindLockTime      // seconds, more than 0
 )
 
-// settings has what there is to know of each setting, by its name.
+// settings describes the known settings, by name.
 var settings = map[string]struct {
 	kind         kind
 	defaultValue string
@@ -77,7 +78,7 @@ var settings = map[string]struct {
 	ConfigStatsHistory:     {kindCount, "30"},
 }
 
-// queueSettings has the kinds of a queue's own settings, by their suffixes.
+// queueSettings holds the kinds of a queue's own settings, by suffix.
 var queueSettings = map[string]kind{
 	suffixHeartbeat:      kindLockTime,
 	suffixMaxConcurrency: kindCount,
@@ -88,7 +89,7 @@ type Config struct {
 	client *Client
 }
 
-// Get returns a setting or its default; empty when it has neither.
+// Get returns a setting or its default, or the empty string if it has neither.
 func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	if err := checkName("config.get", "name", name); err != nil {
 		return "", err
@@ -98,7 +99,7 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	switch value := reply.(type) {
-	case nil: // the scripts have defaults only for the settings that other clients know
+	case nil: // the scripts only have defaults for settings that other clients know
 		return settings[name].defaultValue, nil
 	case string:
 		return value, nil
@@ -147,7 +148,7 @@ func (c *Config) Set(ctx context.Context, name string, value any) error {
 }
 
 // SetRaw changes any setting to any value, for settings that only other clients know. A value that
-// the scripts can't use counts as not set.
+// the scripts can't use is ignored, as if it were not set.
 func (c *Config) SetRaw(ctx context.Context, name, value string) error {
 	if err := checkName("config.set", "name", name); err != nil {
 		return err
@@ -177,8 +178,8 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	return q.client.Config().Set(ctx, q.name+suffixHeartbeat, d)
 }
 
-// Heartbeat returns how long locks of the queue's jobs last: the queue's own setting, or that of
-// the namespace.
+// Heartbeat returns how long locks of the queue's jobs last: the queue's own setting, or the
+// namespace's.
 func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
 	if err := q.check("config.get"); err != nil {
 		return 0, err
@@ -189,7 +190,7 @@ func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
 	}
 	own, general := wire.AsNumber(all[q.name+suffixHeartbeat]), wire.AsNumber(all[ConfigHeartbeat])
 	for _, seconds := range []wire.Number{own, general} {
-		if seconds > 0 { // else it counts as not set, as in the scripts
+		if seconds > 0 { // otherwise it is ignored, as in the scripts
 			return seconds.Duration(), nil
 		}
 	}
@@ -208,7 +209,7 @@ func (q *Queue) SetMaxConcurrency(ctx context.Context, n int) error {
 	return q.client.Config().Set(ctx, q.name+suffixMaxConcurrency, n)
 }
 
-// MaxConcurrency returns how many of the queue's jobs may run at once; 0 when there is no limit.
+// MaxConcurrency returns how many of the queue's jobs may run at once, or 0 if there is no limit.
 func (q *Queue) MaxConcurrency(ctx context.Context) (int, error) {
 	if err := q.check("config.get"); err != nil {
 		return 0, err
@@ -217,7 +218,7 @@ func (q *Queue) MaxConcurrency(ctx context.Context) (int, error) {
 	return max(0, wire.AsNumber(limit).Int()), err
 }
 
-// kindOf returns the kind of a setting, or an error that suggests a name that exists.
+// kindOf returns the kind of a setting, or an error that suggests an existing name.
 func kindOf(name string) (kind, error) {
 	if setting, known := settings[name]; known {
 		return setting.kind, nil
@@ -234,7 +235,7 @@ func kindOf(name string) (kind, error) {
 	return 0, invalid("config.set", "", "no setting %q; %sConfig.SetRaw takes any name", name, hint)
 }
 
-// write returns a value as the scripts read it.
+// write formats a value for the scripts.
 func (k kind) write(name string, value any) (string, error) {
 	duration, isDuration := value.(time.Duration)
 	text := fmt.Sprint(value)
@@ -257,13 +258,13 @@ func (k kind) write(name string, value any) (string, error) {
 	return text, k.check(name, text, n)
 }
 
-// isNumberOrText reports whether a value has a type that a setting may be written with.
+// isNumberOrText reports whether a value has a type that a setting can be set to.
 func isNumberOrText(value any) bool {
 	v := reflect.ValueOf(value)
 	return v.CanInt() || v.CanUint() || v.CanFloat() || v.Kind() == reflect.String
 }
 
-// check returns an error if a setting of the kind can't be this number.
+// check returns an error if a setting of this kind can't have the value n.
 func (k kind) check(name, text string, n float64) error {
 	switch {
 	case k == kindCount && (n != math.Trunc(n) || n > math.MaxInt32):
@@ -276,8 +277,7 @@ func (k kind) check(name, text string, n float64) error {
 	return nil
 }
 
-// similarSetting returns the name of a setting that somebody who wrote this name may have meant;
-// empty when there is none.
+// similarSetting returns the setting that a misspelt name may stand for, or the empty string.
 func similarSetting(name string) string {
 	const typos = 3
 	similar, least := "", typos+1
@@ -300,8 +300,8 @@ func similarSetting(name string) string {
 	return similar
 }
 
-// distance returns how many letters have to be inserted, deleted or replaced to make one text of
-// the other (Levenshtein's distance).
+// distance returns the Levenshtein distance of two strings: how many letters have to be inserted,
+// deleted or replaced to turn one into the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

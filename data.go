@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// encodeData returns a job's data as JSON: a [json.RawMessage] and a []byte as they are, byte for
-// byte, anything else marshalled. No data is an empty object, which is what the clients of other
-// languages expect.
+// encodeData returns a job's data as JSON: a [json.RawMessage] or []byte unchanged, anything else
+// marshaled. Nil becomes an empty object, which is what clients of other languages expect.
 func encodeData(op, jid string, data any) (string, error) {
 	var raw []byte
 	switch v := data.(type) {
@@ -41,11 +40,11 @@ func encodeData(op, jid string, data any) (string, error) {
 	return string(raw), nil
 }
 
-// maxDepth is how deeply the JSON that Lua reads may be nested.
+// maxDepth is the deepest nesting of JSON that Lua can decode.
 const maxDepth = 1000
 
-// unreadable returns what the scripts, or the scripts of other clients, can't read in valid JSON;
-// empty when they can read it. It spares the server that check.
+// unreadable returns what our scripts, or those of other clients, can't read in valid JSON, or the
+// empty string if they can read it. It saves the server that check.
 func unreadable(raw []byte) string {
 	if !utf8.Valid(raw) {
 		return "is not UTF-8"
@@ -76,8 +75,8 @@ func unreadable(raw []byte) string {
 	return ""
 }
 
-// escaped returns the character of an escape such as \u00e9 at the beginning of text; 0 when
-// there is none.
+// escaped returns the character of an escape such as \u00e9 at the beginning of text, or 0 if there
+// is none.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

@@ -27,7 +27,7 @@ type jobReply struct {
 	Dependents   wire.List[wire.Text]    `json:"dependents"`
 	Dependencies wire.List[wire.Text]    `json:"dependencies"`
 	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
-	PutAt        wire.Number             `json:"put_at"` // of a pop, as is the next one
+	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
 }
 
@@ -47,7 +47,7 @@ func (f *failureReply) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(f))
 }
 
-// historyReply is one entry: its own fields, and whatever a log added.
+// A historyReply is one entry: its own fields, and those that [Job.Log] added.
 type historyReply map[string]json.RawMessage
 
 func (h *historyReply) UnmarshalJSON(raw []byte) error {
@@ -61,7 +61,7 @@ func (h *historyReply) UnmarshalJSON(raw []byte) error {
 func (h historyReply) text(field string) string {
 	var t wire.Text
 	if raw, ok := h[field]; ok {
-		_ = t.UnmarshalJSON(raw) // what is not text is absent
+		_ = t.UnmarshalJSON(raw) // anything but text counts as absent
 	}
 	return string(t)
 }
@@ -69,13 +69,13 @@ func (h historyReply) text(field string) string {
 func (h historyReply) time(field string) time.Time {
 	var n wire.Number
 	if raw, ok := h[field]; ok {
-		_ = n.UnmarshalJSON(raw) // what is not a number is absent
+		_ = n.UnmarshalJSON(raw) // anything but a number counts as absent
 	}
 	return n.Time()
 }
 
-// entries returns the entry as one event; an old-style entry, which holds a whole stage of a job, as
-// several.
+// entries returns the entry as one event, or as several if it is an old-style entry, which holds a
+// whole stage of a job.
 func (h historyReply) entries() []HistoryEntry {
 	if _, modern := h["what"]; modern {
 		entry := HistoryEntry{
@@ -140,7 +140,7 @@ func (r *jobReply) job(c *Client) *Job {
 	return j
 }
 
-// failure returns the failure, nil when there was none.
+// failure returns the failure, or nil if there was none.
 func (r *failureReply) failure() *Failure {
 	if r.Group == "" {
 		return nil
@@ -159,7 +159,6 @@ func decode[T any](op string, reply any) (T, error) {
 	return value, replyError(op, err)
 }
 
-// decodeJobs reads an array of jobs.
 func (c *Client) decodeJobs(op string, reply any) ([]*Job, error) {
 	replies, err := decode[wire.List[jobReply]](op, reply)
 	if err != nil {
@@ -172,13 +171,11 @@ func (c *Client) decodeJobs(op string, reply any) ([]*Job, error) {
 	return jobs, nil
 }
 
-// decodeInt reads a reply that is an integer.
 func decodeInt(op string, reply any) (int, error) {
 	n, err := wire.DecodeInt(reply)
 	return n, replyError(op, err)
 }
 
-// decodeStrings reads a reply that is an array of strings.
 func decodeStrings(op string, reply any) ([]string, error) {
 	texts, err := wire.DecodeStrings(reply)
 	return texts, replyError(op, err)
@@ -187,7 +184,7 @@ func decodeStrings(op string, reply any) ([]string, error) {
 // unexpected returns the error for a reply of the wrong type.
 func unexpected(op string, reply any) error { return replyError(op, wire.Unexpected(reply)) }
 
-// replyError returns the error for a reply that can't be read: it is the server's.
+// replyError returns the error for a reply that can't be read. It counts as the server's error.
 func replyError(op string, err error) error {
 	if err == nil {
 		return nil
@@ -195,5 +192,5 @@ func replyError(op string, err error) error {
 	return &Error{Op: op, Code: CodeServer, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
-// validText makes any text fit for JSON, such as a panic's message with raw bytes.
+// validText makes text fit for JSON: the message of a panic, for example, may hold raw bytes.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -18,20 +18,20 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Dial connects to the server of a URL such as redis://user:password@localhost:6379/0 and returns a
-// client to be closed with [Client.Close]. Special characters in the password are written
+// Dial connects to the server at a URL such as redis://user:password@localhost:6379/0 and returns a
+// client. Call [Client.Close] to close it. Special characters in the password must be
 // percent-encoded, as in %2F for a slash. The scheme rediss means TLS, and unix a socket.
 //
-// Dial checks that the server answers and, if the user may run INFO, that it can be used: it is
-// Redis 6.2 or later and, if it is part of a cluster, the namespace has a hash tag; else the error
-// is [ErrInvalid], as for a URL that can't be used. A replica, which takes no writes, is
-// [ErrUnavailable]. No error holds the password.
+// Dial checks that the server answers. If the user may run INFO, it also checks that the server is
+// Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
+// if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
+// [ErrUnavailable]. No error contains the password.
 func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	parsed.ContextTimeoutEnabled = true // a call ends with its context
+	parsed.ContextTimeoutEnabled = true // calls end with their contexts
 	rdb := redis.NewClient(parsed)
 	c, err := New(rdb, options...)
 	if err == nil {
@@ -45,13 +45,13 @@ func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, er
 	return c, nil
 }
 
-// look checks the server, over a connection of its own that tells what is wrong with it.
+// look checks the server over a separate connection, whose dialer can say what is wrong.
 func look(ctx context.Context, options *redis.Options, namespace string) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	once := *options
 	once.DialerRetries = 1
-	once.TLSConfig = nil // the dialer's part
+	once.TLSConfig = nil // the dialer does TLS
 	d := &dialer{tls: options.TLSConfig, timeout: options.DialTimeout, giveUp: giveUp}
 	once.Dialer = d.dial
 	rdb := redis.NewClient(&once)
@@ -67,16 +67,16 @@ func look(ctx context.Context, options *redis.Options, namespace string) error {
 	if ping.Err() != nil {
 		return undialed(ping.Err())
 	}
-	if ping.Val() == "" { // nothing was sent: the connection could not be used
+	if ping.Val() == "" { // nothing was sent: there was no connection
 		return undialed(err)
 	}
 	if info.Err() != nil {
-		return nil // the user may not look
+		return nil // the user may not run INFO
 	}
 	return checkServer(info.Val(), namespace)
 }
 
-// undialed is wrap for an error that begins with "dial" itself.
+// undialed is like wrap, for an error that itself begins with "dial".
 func undialed(err error) error {
 	wrapped := wrap("dial", "", err)
 	var own *Error
@@ -86,7 +86,7 @@ func undialed(err error) error {
 	return wrapped
 }
 
-// checkServer returns an error if a server with this INFO can't be used.
+// checkServer returns an error if a server with this INFO reply can't be used.
 func checkServer(text, namespace string) error {
 	info := infoOf(text)
 	if version := info["redis_version"]; isBefore(version, 6, 2) {
@@ -103,7 +103,7 @@ func checkServer(text, namespace string) error {
 	return nil
 }
 
-// infoOf returns the fields of a reply of INFO.
+// infoOf parses the reply of INFO.
 func infoOf(text string) map[string]string {
 	fields := map[string]string{}
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -115,7 +115,7 @@ func infoOf(text string) map[string]string {
 	return fields
 }
 
-// isBefore reports whether a version is known, and before another one.
+// isBefore reports whether a version is known and older than major.minor.
 func isBefore(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -129,8 +129,8 @@ func isBefore(version string, major, minor int) bool {
 	return err == nil && (first < major || first == major && second < minor)
 }
 
-// A dialer connects as go-redis does, and gives up with a hint when one side of the connection
-// speaks TLS and the other does not: go-redis would try again until the context ends.
+// A dialer connects as go-redis does, but gives up with a hint when only one side speaks TLS.
+// go-redis would retry until the context ends.
 type dialer struct {
 	tls     *tls.Config
 	timeout time.Duration
@@ -180,14 +180,14 @@ func (d *dialer) noTLS(err error, timeout time.Duration) {
 	}
 }
 
-// firstLook is a connection that looks at the first bytes of a server that should speak plainly.
+// A firstLook is a connection without TLS that inspects the first bytes from the server.
 type firstLook struct {
 	net.Conn
 	dialer *dialer
 	seen   bool
 }
 
-// alert is the first byte of what a server with TLS says to a client without.
+// alert is the first byte that a TLS server sends to a client without TLS.
 const alert = 0x15
 
 func (c *firstLook) Read(p []byte) (int, error) {

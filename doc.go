@@ -1,7 +1,7 @@
 // Package qless is a job queue on Redis: jobs with priorities, delays, dependencies, retries,
 // recurring schedules, tags, tracking, failure groups, statistics and a history of each job.
 //
-// A program puts jobs into queues, and workers run the handlers of their klasses:
+// A program puts jobs into queues, and workers run the handlers for their klasses:
 //
 //	client, err := qless.Dial(ctx, "redis://localhost:6379")
 //	if err != nil {
@@ -54,12 +54,12 @@
 //
 // # Time
 //
-// The scripts use the server's clock, so the clocks of the machines need not agree; [WithClock] is
-// for tests.
+// The scripts use the server's clock, so the clocks of client machines need not agree. [WithClock]
+// is for tests.
 //
 // # Errors
 //
 // Every error is an [*Error] with a code; compare it with the sentinels using [errors.Is]. Commands
-// that are not safe to run twice are never sent twice: if the connection breaks before the answer,
+// that are not safe to run twice are never sent twice: if the connection breaks before the reply,
 // or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown.
 package qless

@@ -40,8 +40,8 @@ var (
 	// ErrCanceled means that the job was canceled.
 	ErrCanceled error = &Error{Code: CodeCanceled, Message: "the job was canceled"}
 
-	// ErrHasDependents means that a job can't be canceled because another job, which is not
-	// being canceled, depends on it.
+	// ErrHasDependents means that a job can't be canceled because a job that is not being canceled
+	// depends on it.
 	ErrHasDependents error = &Error{
 		Code: CodeHasDependents, Message: "another job depends on it",
 	}
@@ -55,8 +55,8 @@ var (
 	// ErrMaxRunTime means that the handler ran for longer than its MaxRunTime.
 	ErrMaxRunTime error = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
 
-	// ErrNotDepending means that the job waits for no other job, so its dependencies can't be
-	// changed.
+	// ErrNotDepending means that the job is not waiting for other jobs, so its dependencies can't
+	// be changed.
 	ErrNotDepending error = &Error{
 		Code: CodeNotDepending, Message: "the job does not wait for others",
 	}
@@ -67,8 +67,8 @@ var (
 	// ErrNotFound means that there is no such job.
 	ErrNotFound error = &Error{Code: CodeNotFound, Message: "no such job"}
 
-	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if
-	// the master is lost, the job may be too. See [WithReplicas].
+	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
+	// master is lost, the job may be lost too. See [WithReplicas].
 	ErrNotReplicated error = &Error{
 		Code: CodeNotReplicated, Message: "too few replicas have it",
 	}
@@ -98,8 +98,8 @@ var (
 	ErrWrongShard error = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
 )
 
-// An Error is what the functions of this package return when they fail. Compare it with the
-// sentinels using [errors.Is], or get at its fields with [errors.As].
+// An Error is the error type of this package. Compare it with the sentinels using [errors.Is], or
+// read its fields with [errors.As].
 type Error struct {
 	// Op is the command that failed, such as "complete".
 	Op string
@@ -107,14 +107,13 @@ type Error struct {
 	// Code is the kind of error.
 	Code Code
 
-	// JID is the job that the error is about; empty when it is about none or several.
+	// JID is the job that the error is about. It is empty if there is none, or more than one.
 	JID string
 
 	// Message says what is wrong.
 	Message string
 
-	// Err is the underlying error, such as a network error or what the server answered; nil when
-	// there is none.
+	// Err is the underlying error, such as a network error or the server's reply, or nil.
 	Err error
 }
 
@@ -147,8 +146,7 @@ func invalid(op, jid, format string, args ...any) *Error {
 	return &Error{Op: op, Code: CodeInvalid, JID: jid, Message: fmt.Sprintf(format, args...)}
 }
 
-// scriptError finds the message that a script raised, "Area(): message", in the text that
-// the server made of it:
+// scriptError finds the message that a script raised, "Area(): message", in the server's error:
 //
 //	ERR user_script:12: Put(): message script: SHA, on @user_script:12.    Redis 7 and later
 //	ERR user_script:12: Put(): message script: on @user_script:12.         Valkey 9
@@ -157,18 +155,18 @@ func invalid(op, jid, format string, args ...any) *Error {
 var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.*?)` +
 	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
-// whatScriptsSay has what a script says of a job, after "Job JID ".
+// whatScriptsSay matches what a script says about a job, after "Job JID ".
 var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:(does not exist)$|(is not currently running): \w+$|` +
 	`(has been handed out to another worker): |(is running in another queue): |` +
 	`(is not in the depends state): \w+$|(is a dependency of) |(has not failed): \w+$)`)
 
-// codesByWords gives the code of each of the groups of whatScriptsSay.
+// codesByWords holds the code of each group of whatScriptsSay.
 var codesByWords = []Code{
 	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeHasDependents,
 	CodeNotFailed,
 }
 
-// codeOf returns the code of a script's message.
+// codeOf returns the code for a script's message.
 func codeOf(message string) Code {
 	words := whatScriptsSay.FindStringSubmatch(message)
 	for i, code := range codesByWords {
@@ -182,18 +180,18 @@ func codeOf(message string) Code {
 	return CodeInvalid
 }
 
-// serversWord matches the word by which an error of the server begins. Redis 6 says before it where
-// the script was.
+// serversWord matches the first word of a server error. Redis 6 puts the position in the script
+// before it.
 var serversWord = regexp.MustCompile(`^(?:@user_script: ?\d+: )?-?([A-Z]+) `)
 
-// isServers reports whether a script's message is what the server said to it: that a key is
-// damaged, or that it refuses writes.
+// isServers reports whether a script's message is an error of the server that the script passed on:
+// a damaged key, or refused writes.
 func isServers(message string) bool {
 	word := serversWord.FindStringSubmatch(message)
 	return word != nil && (word[1] == "WRONGTYPE" || hints[word[1]] != "")
 }
 
-// wrap turns what a command returned into an [Error].
+// wrap turns the error of a command into an [Error].
 func wrap(op, jid string, err error) error {
 	if err == nil {
 		return nil

@@ -37,42 +37,44 @@ const (
 // program that mirrors state from events should reload it.
 const EventGap EventKind = "gap"
 
-// An Event is something that happened in a namespace. Fields that a kind does not have are empty.
+// An Event is something that happened in a namespace. Fields that do not apply to its kind are
+// empty.
 type Event struct {
 	Kind    EventKind `json:"event"`
 	Tracked bool      `json:"tracked,omitempty"` // delivered because the job is tracked
 	JID     string    `json:"jid,omitempty"`     // the job
 	Queue   string    `json:"queue,omitempty"`   // where it was, or was put
 	To      string    `json:"to,omitempty"`      // its next queue, for EventAdvanced
-	Worker  string    `json:"worker,omitempty"`  // who lost or failed it
+	Worker  string    `json:"worker,omitempty"`  // the worker that lost or failed it
 	Group   string    `json:"group,omitempty"`   // the failure group
 	Message string    `json:"message,omitempty"` // why it failed
 	Option  string    `json:"option,omitempty"`  // the setting
 	Value   string    `json:"value,omitempty"`   // what it was set to
 
 	channel string // where it was published, without the namespace
-	wakes   bool   // the script that published it wakes a worker by itself
+	wakes   bool   // the script that published it also wakes a worker
 }
 
-// eventSubscribed notifies a worker that it now listens for the jobs of other clients.
+// eventSubscribed means that a worker now listens for the jobs of other clients.
 const eventSubscribed EventKind = "subscribed"
 
-// Events is a subscription to the events of a namespace. It restores a broken connection, and then
+// Events is a subscription to the events of a namespace. It restores a broken connection and then
 // delivers an [EventGap].
 type Events struct {
 	subscription *redisx.Subscription[Event]
 }
 
-// Events subscribes to the events of all jobs, and of the tracked ones. Events that occur after the
-// call returns are delivered. The subscription ends with the context, or by [Events.Close].
+// Events subscribes to the events of all jobs, including those of tracked jobs. Events that occur
+// after the call returns are delivered. The subscription ends when the context ends, or with
+// [Events.Close].
 //
-// A reader that falls too far behind is disconnected by the server, and receives an [EventGap] when
-// it is back.
+// The server disconnects a reader that falls too far behind; the reader receives an [EventGap] when
+// it is connected again.
 func (c *Client) Events(ctx context.Context) (*Events, error) {
 	return c.subscribe(ctx, c.eventChannels())
 }
 
-// eventChannels returns the channels that Events listens to.
+// eventChannels returns the channels that Events subscribes to.
 func (c *Client) eventChannels() []string {
 	kinds := []EventKind{
 		"log", EventCanceled, EventCompleted, EventFailed, EventPopped, EventPut, EventStalled,
@@ -108,10 +110,10 @@ func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, err
 // C returns the channel of the events. It is closed when the subscription ends.
 func (e *Events) C() <-chan Event { return e.subscription.C() }
 
-// Close ends the subscription and waits until it has ended. Further calls do nothing.
+// Close ends the subscription and waits for that. Further calls do nothing.
 func (e *Events) Close() error { return wrap("subscribe", "", e.subscription.Close()) }
 
-// decodeNotice returns the event that readers get for a notice, and false for none.
+// decodeNotice returns the event for a notice, or false if readers get none.
 func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 	switch {
 	case notice.Kind == redisx.Published:
@@ -124,14 +126,14 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 	return Event{}, false
 }
 
-// decodeEvent reads what was published. A message of a tracked job is its jid; one of the
-// log, or of a worker, is JSON.
+// decodeEvent decodes a published message. That of a tracked job is its jid; those of the log and
+// of a worker are JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
 	channel = strings.TrimPrefix(channel, c.prefix)
 	if channel != channelLog && !strings.HasPrefix(channel, "w:") {
 		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
 	}
-	var told struct {
+	var decoded struct {
 		Event   wire.Text `json:"event"`
 		JID     wire.Text `json:"jid"`
 		Queue   wire.Text `json:"queue"`
@@ -142,19 +144,19 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Option  wire.Text `json:"option"`
 		Value   wire.Text `json:"value"`
 	}
-	if err := json.Unmarshal([]byte(payload), &told); err != nil {
+	if err := json.Unmarshal([]byte(payload), &decoded); err != nil {
 		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
 	}
 	return Event{
-		Kind:    EventKind(told.Event),
-		JID:     string(told.JID),
-		Queue:   string(told.Queue),
-		To:      string(told.To),
-		Worker:  string(told.Worker),
-		Group:   string(told.Group),
-		Message: string(told.Message),
-		Option:  string(told.Option),
-		Value:   string(told.Value),
+		Kind:    EventKind(decoded.Event),
+		JID:     string(decoded.JID),
+		Queue:   string(decoded.Queue),
+		To:      string(decoded.To),
+		Worker:  string(decoded.Worker),
+		Group:   string(decoded.Group),
+		Message: string(decoded.Message),
+		Option:  string(decoded.Option),
+		Value:   string(decoded.Value),
 		channel: channel,
 		wakes:   strings.HasSuffix(payload, " "),
 	}

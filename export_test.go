@@ -6,7 +6,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// What the tests, which are outside of the package, need from its inside.
+// Internals that the tests, which are in package qless_test, need.
 
 var (
 	EncodeData = encodeData
@@ -21,7 +21,7 @@ func (c *Client) Run(ctx context.Context, op, jid string, args ...any) (any, err
 // DecodeJobs reads a reply that is an array of jobs.
 func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
 
-// DecodeReserved reads a reply of reserve; the jobs.
+// DecodeReserved returns the jobs in a reply of reserve.
 func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	got, err := c.decodeReserved(reply)
 	var jobs []*Job
@@ -31,11 +31,11 @@ func (c *Client) DecodeReserved(reply any) ([]*Job, error) {
 	return jobs, err
 }
 
-// DecodeEvent reads what was published on a channel.
+// DecodeEvent decodes a message published on a channel.
 func (c *Client) DecodeEvent(channel, payload string) Event { return c.decodeEvent(channel, payload) }
 
-// DecodeReplies reads a text as each of the other replies that are JSON, and returns what it
-// became, or the error.
+// DecodeReplies decodes a text as each of the other JSON replies, and returns the results or
+// errors.
 func DecodeReplies(reply any) []any {
 	stats, statsErr := decode[statsReply]("test", reply)
 	queue, queueErr := decode[queueReply]("test", reply)
@@ -50,7 +50,7 @@ func DecodeReplies(reply any) []any {
 	}
 }
 
-// Send is Run without a look at the observer.
+// Send is Run without the observer.
 func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, error) {
 	return c.send(ctx, op, jid, args)
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// DefaultFailGroup names the failure group of a job that has no retries left after its klass
-// and its error: the type of the error if that says something, else the first line of its
-// text. In the text a * replaces what varies from job to job: whatever is in quotes,
-// addresses, paths, and words with a digit. It can't recognize everything, such as a name
-// without quotes: if the errors of your handlers have such parts, set FailGroup.
+// DefaultFailGroup names the failure group of a job that has no retries left after its klass and
+// its error: the type of the error if that is specific, else the first line of its text. In the
+// text, a * replaces what varies from job to job: anything in quotes, addresses, paths, and words
+// with a digit. It can't recognize everything, such as a name without quotes. If the errors of your
+// handlers have such parts, set FailGroup.
 func DefaultFailGroup(job *Job, err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		name := strings.TrimPrefix(reflect.TypeOf(err).String(), "*")
@@ -50,17 +50,17 @@ var quoted = regexp.MustCompile(strings.Join([]string{
 	`\B'.*`,
 }, "|"))
 
-// varying matches words that contain a number, an address, a path or the like.
+// varying matches a word that contains a number, an address, a path or the like.
 var varying = regexp.MustCompile(`[\pN@/\\]|^[a-fA-F]{8,}$`)
 
-// keyed matches a word that is a name and a value, as in user=jane.
+// keyed matches a word that consists of a name and a value, as in user=jane.
 var keyed = regexp.MustCompile(`^([\pL_.-]+=).`)
 
 // stars matches several stars in a row.
 var stars = regexp.MustCompile(`\*(?: \*)+`)
 
-// withoutDetails returns the first line of an error's text, with a * in place of whatever is
-// likely to vary from job to job, or to be personal.
+// withoutDetails returns the first line of an error's text, with a * for everything that is likely
+// to vary from job to job, or to be personal.
 func withoutDetails(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	words := strings.Fields(quoted.ReplaceAllString(line, "*"))

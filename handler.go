@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Handler works a job. What it returns decides what happens to the job:
+// A Handler does the work of a job. Its result decides what happens to the job:
 //
 //   - nil completes it and saves its data, unless the handler has ended it itself;
 //   - [Next] completes it and puts it into another queue;
@@ -20,17 +20,17 @@ import (
 // A panic fails the job, with its stack as the message.
 //
 // The context inherits the values of the context that the worker was started with, and
-// [ClientFromContext] returns the worker's client. It ends when the job's lock is lost, the
-// job is canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] tells
-// which. Once the lock is lost, what the handler returns has no effect. A handler that exceeds
-// its MaxRunTime still has the lock: it completes the job by returning nil. If it returns the
-// context's error instead, [Backoff] and FailGroup are given [ErrMaxRunTime].
+// [ClientFromContext] returns the worker's client. It ends when the job's lock is lost, the job is
+// canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] returns which. Once
+// the lock is lost, the handler's result has no effect. A handler that exceeds its MaxRunTime still
+// has the lock and completes the job by returning nil. If it returns the context's error instead,
+// [Backoff] and FailGroup are passed [ErrMaxRunTime].
 //
-// A job is run at least once. A handler may be called again for a job that it has already
-// worked, if the worker died or lost the lock before the server knew the outcome.
+// A job is run at least once. A handler may be called again for a job that it has already done, if
+// the worker died or lost the lock before the server knew the outcome.
 //
-// The job that a handler is given has no History, Dependencies or Dependents, and Tracked is
-// not set. [Job.Refresh] reads them.
+// A handler's job has no History, Dependencies or Dependents, and Tracked is not set. [Job.Refresh]
+// reads them.
 type Handler func(ctx context.Context, job *Job) error
 
 // Typed returns a handler that decodes the job's data into a T before it calls work. Data
@@ -52,12 +52,11 @@ func Typed[T any](work func(ctx context.Context, job *Job, data T) error) Handle
 // A Middleware wraps a handler. See [OutcomeOf] for what the handler's error means.
 type Middleware func(next Handler) Handler
 
-// A HandleOption changes how the jobs of one klass are worked: [MaxRunTime] or
-// [RetryBackoff].
+// A HandleOption changes how the jobs of one klass are run: [MaxRunTime] or [RetryBackoff].
 type HandleOption interface{ applyHandle(*route) }
 
-// MaxRunTime ends the context of a klass's handler after a time, like the field of
-// [WorkerConfig]. Defaults to 0: the worker's. The value -1 means never.
+// MaxRunTime ends the context of a klass's handler after a time, like the field of [WorkerConfig].
+// The default, 0, means the worker's MaxRunTime, and -1 means never.
 type MaxRunTime time.Duration
 
 func (d MaxRunTime) applyHandle(r *route) { r.maxRunTime = time.Duration(d) }
@@ -68,14 +67,14 @@ type RetryBackoff Backoff
 
 func (b RetryBackoff) applyHandle(r *route) { r.backoff = Backoff(b) }
 
-// route is a handler and how its jobs are worked.
+// A route is a handler with its options.
 type route struct {
 	handler    Handler
 	backoff    Backoff       // nil for the worker's
 	maxRunTime time.Duration // 0 for the worker's, -1 for never
 }
 
-// newRoute returns the route of a klass, or panics.
+// newRoute returns the route of a klass. It panics if the arguments are invalid.
 func newRoute(klass string, handler Handler, options []HandleOption) *route {
 	refuse := func(problem any) { panic(fmt.Sprintf("qless: Handle(%q): %v", klass, problem)) }
 	switch {
@@ -102,10 +101,10 @@ func newRoute(klass string, handler Handler, options []HandleOption) *route {
 	return r
 }
 
-// mux finds the handler of a klass.
+// A mux finds the handler of a klass.
 type mux struct {
 	exact    map[string]*route
-	prefixes map[string]*route // by what a klass begins with; "" takes every klass
+	prefixes map[string]*route // by the prefix of the klass; "" matches every klass
 }
 
 // add registers a route for a klass or, if the pattern ends in *, for every klass with that
@@ -140,11 +139,11 @@ func (m *mux) find(klass string) *route {
 // isEmpty reports whether no handler is registered.
 func (m *mux) isEmpty() bool { return len(m.exact)+len(m.prefixes) == 0 }
 
-// clientKey is the key of the client in the context of a handler.
+// clientKey is the context key for the worker's client.
 type clientKey struct{}
 
-// ClientFromContext returns the client of the worker that called the handler to which the
-// context was given, for instance to put follow-up jobs. It returns nil for another context.
+// ClientFromContext returns the client of the worker that called the handler with this context, for
+// instance to put follow-up jobs. It returns nil for any other context.
 func ClientFromContext(ctx context.Context) *Client {
 	client, _ := ctx.Value(clientKey{}).(*Client)
 	return client

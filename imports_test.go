@@ -13,7 +13,7 @@ import (
 )
 
 // allowedImports is all that the package may need besides the standard library and internal
-// packages of this module, so that whoever imports it gets little else.
+// packages of this module, so that importing it adds little else.
 var allowedImports = []string{
 	"github.com/google/uuid",
 	"github.com/netresearch/go-cron",

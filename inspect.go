@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Range says which part of a list to return. The zero value is the first 25 items.
+// A Range selects a part of a list. The zero value selects the first 25 items.
 type Range struct {
 	// Offset is how many items to skip.
 	Offset int
@@ -25,7 +25,7 @@ const (
 	maxLimit     = 100_000
 )
 
-// args returns the offset and the limit as the scripts take them.
+// args returns the offset and the limit as script arguments.
 func (r Range) args(op string) ([]any, error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
 		return nil, invalid(op, "", "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
@@ -45,7 +45,7 @@ func (r Range) args(op string) ([]any, error) {
 
 // A Page is a part of a list.
 type Page[T any] struct {
-	Items []T `json:"items"` // never nil when the server has answered
+	Items []T `json:"items"` // not nil unless the call failed
 	Total int `json:"total"` // the length of the whole list
 }
 
@@ -54,16 +54,16 @@ type List string
 
 // The lists of a queue, for [Queue.JIDs].
 const (
-	ListWaiting   List = "waiting"   // in the order of popping
-	ListRunning   List = "running"   // by the end of their locks
-	ListStalled   List = "stalled"   // running, with a lock that has ended; by that end
+	ListWaiting   List = "waiting"   // in the order in which they are popped
+	ListRunning   List = "running"   // by when their locks end
+	ListStalled   List = "stalled"   // running with an expired lock, by when it ended
 	ListScheduled List = "scheduled" // by when they fall due
 	ListDepends   List = "depends"   // waiting for other jobs, by age
 	ListRecurring List = "recurring" // recurring jobs, by when they fall due
 )
 
-// JIDs returns the jids of one of the queue's lists. With [ListScheduled], jobs that have fallen
-// due are moved to the waiting ones first. For failed and completed jobs, which are in no queue,
+// JIDs returns the jids in one of the queue's lists. With [ListScheduled], jobs that have fallen
+// due are first moved to the waiting jobs. For failed and completed jobs, which are in no queue,
 // see [Client.FailedIn] and [Client.Completed].
 func (q *Queue) JIDs(ctx context.Context, list List, r Range) (Page[string], error) {
 	if err := q.check("jobs"); err != nil {
@@ -88,7 +88,7 @@ func (c *Client) FailureGroups(ctx context.Context) (map[string]int, error) {
 		return nil, err
 	}
 	if raw, ok := reply.(string); ok && strings.HasPrefix(raw, "[") {
-		return map[string]int{}, nil // an empty object, as Lua sees it
+		return map[string]int{}, nil // an empty Lua table
 	}
 	counts, err := decode[map[string]wire.Number]("failed", reply)
 	if err != nil {
@@ -128,8 +128,8 @@ func (c *Client) Tracked(ctx context.Context, r Range) (Page[string], error) {
 	return c.list(ctx, "track", r, "list")
 }
 
-// list runs a command that replies with a part of a list and the length of the whole. Those that
-// don't always tell the length take the last argument.
+// list runs a command that returns a part of a list and the length of the whole. The last argument
+// is for commands that do not always return the length.
 func (c *Client) list(
 	ctx context.Context, op string, r Range, first ...string,
 ) (Page[string], error) {
@@ -153,7 +153,7 @@ func (c *Client) list(
 	return Page[string]{Items: itemsOf(append(got.Jobs, got.Tags...)), Total: got.Total.Int()}, nil
 }
 
-// itemsOf returns a list that is never nil, which would be null in JSON.
+// itemsOf returns texts as strings, and never nil, which would be null in JSON.
 func itemsOf(texts []wire.Text) []string {
 	return append([]string{}, wire.Strings(texts)...)
 }
@@ -177,7 +177,7 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	return job.job(c), nil
 }
 
-// Jobs returns the jobs that exist, in the order of the jids. Without any jid it returns none.
+// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -194,7 +194,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
-// depend on can only be canceled together with them: else the error is [ErrHasDependents] and
+// depend on can only be canceled together with them: otherwise the error is [ErrHasDependents] and
 // nothing is changed.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	return c.runOnJobs(ctx, "cancel", jids)
@@ -219,7 +219,7 @@ func (c *Client) runOnJobs(ctx context.Context, op string, jids []string) error 
 	return err
 }
 
-// WorkerCounts is how many jobs a worker holds.
+// WorkerCounts holds the number of jobs that a worker has.
 type WorkerCounts struct {
 	Name    string `json:"name"`
 	Jobs    int    `json:"jobs"`    // whose locks last
@@ -232,9 +232,9 @@ type WorkerJobs struct {
 	Stalled []string `json:"stalled"` // whose locks have ended
 }
 
-// Workers returns the workers that were seen lately, last seen first. Its cost grows with their
-// number. A job that was taken from a worker by [Job.Timeout] is counted until that worker holds
-// another one or stops.
+// Workers returns the workers seen lately, the latest first. Its cost grows with their number. A
+// job that [Job.Timeout] took from a worker is counted until that worker takes another one or
+// stops.
 func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	reply, err := c.run(ctx, "workers", "")
 	if err != nil {
@@ -255,8 +255,8 @@ func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
 	return workers, nil
 }
 
-// WorkerJobs returns the jobs that a worker holds; none when there is no such worker. A job that
-// was taken from it by [Job.Timeout] is not among them.
+// WorkerJobs returns the jobs that a worker holds, or none if there is no such worker. A job that
+// [Job.Timeout] took from it is not among them.
 func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error) {
 	if err := checkName("workers", "worker name", name); err != nil {
 		return WorkerJobs{}, err

@@ -13,54 +13,54 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A State says where a job is in its life.
+// A State is the state of a job.
 type State string
 
 // The states of a job.
 const (
 	StateComplete  State = "complete"
-	StateDepends   State = "depends"   // it waits for other jobs
-	StateFailed    State = "failed"    // it is in a failure group
+	StateDepends   State = "depends"   // waits for other jobs
+	StateFailed    State = "failed"    // is in a failure group
 	StateRunning   State = "running"   // a worker has its lock
-	StateScheduled State = "scheduled" // its delay is not over
+	StateScheduled State = "scheduled" // waits until its delay is over
 	StateTimedOut  State = "stalled"   // its worker was timed out
 	StateWaiting   State = "waiting"
 )
 
 // A Job is a snapshot of a job on the server. Methods that take a context change the job on the
-// server and never the struct, except [Job.Refresh], which reads all of it again. It is not safe
-// for concurrent use.
+// server and never the struct, except for [Job.Refresh], which reads it again. It is not safe for
+// concurrent use.
 //
-// In a handler, History, Dependencies, Dependents and Tracked are not read: they are empty until
-// [Job.Refresh].
+// In a handler, History, Dependencies, Dependents and Tracked are empty until [Job.Refresh] is
+// called.
 //
-// Methods that end a run or renew its lock do so in the name of the client's worker. They fail with
-// [ErrLockLost] if the job now belongs to another worker, with [ErrNotRunning] if it belongs to
-// none, and with [ErrNotFound] if it is gone.
+// Methods that end a run or renew its lock act as the client's worker. They fail with [ErrLockLost]
+// if the job now belongs to another worker, with [ErrNotRunning] if it belongs to none, and with
+// [ErrNotFound] if it no longer exists.
 //
-// A job that a [Worker] gave to a handler belongs to that run alone. Once the worker has dropped
-// the run, because the lock was lost, the job was canceled, or the worker was stopped, Complete,
-// Next, Fail, Retry, Release, Heartbeat, Move and Timeout fail with [ErrLockLost] and change
-// nothing, even if the same worker runs the job again.
+// A Job that a [Worker] passed to a handler is bound to that run. Once the worker has dropped the
+// run, because the lock was lost, the job was canceled, or the worker was stopped, Complete, Next,
+// Fail, Retry, Release, Heartbeat, Move and Timeout fail with [ErrLockLost] and change nothing,
+// even if the same worker runs the job again.
 //
-// A Job that did not come from a server, such as Job{} or one decoded from JSON, has no client: its
+// A Job that did not come from a client, such as Job{} or one decoded from JSON, has no client: its
 // methods that take a context return [ErrInvalid].
 type Job struct {
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
 	// Complete, Next, Fail, Retry, Release, Heartbeat and Move.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Dependencies are the jids that the job waits for, in no order.
+	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
 	Dependencies []string `json:"dependencies,omitempty"`
 
-	// Dependents are the jids of the jobs that wait for this one, in no order.
+	// Dependents are the jids of the jobs that wait for this one, in no particular order.
 	Dependents []string `json:"dependents,omitempty"`
 
-	// Expires is when the lock of a running job ends; zero if it has none.
+	// Expires is when the lock of a running job ends, or zero if it has none.
 	Expires time.Time `json:"expires,omitzero"`
 
-	// Failure is why the job failed or was last retried; nil if neither has happened since it was
-	// last complete.
+	// Failure is why the job failed or was last retried, or nil if neither has happened since it
+	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
 
 	// History is what happened to the job, oldest first.
@@ -75,19 +75,19 @@ type Job struct {
 	// Priority decides which job is popped first: the one with the higher priority.
 	Priority int `json:"priority"`
 
-	// Queue is the job's queue; empty when it is complete.
+	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
 	// Remaining is how many retries are left.
 	Remaining int `json:"remaining"`
 
-	// Retries is how many retries the job has in each queue that it goes through.
+	// Retries is how many retries the job gets in each queue that it goes through.
 	Retries int `json:"retries"`
 
-	// SpawnedFrom is the jid of the recurring job that put this one, if one did.
+	// SpawnedFrom is the jid of the recurring job that put this one, if any.
 	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
 
-	// State is where the job is in its life.
+	// State is the job's state.
 	State State `json:"state"`
 
 	// Tags are the job's tags, in the order in which it got them.
@@ -100,15 +100,15 @@ type Job struct {
 	Worker string `json:"worker,omitempty"`
 
 	client *Client
-	put    time.Time // when it was put, or taken before; zero when that is not known
-	since  string    // when it was taken, as the server said; empty when that is not known
-	hold   *hold     // shared with the worker that gave the job out; nil when none did
+	put    time.Time // when it was put, or last popped before; zero if unknown
+	since  string    // when it was popped, by the server's clock; empty if unknown
+	hold   *hold     // shared with the worker that runs the job, if any
 }
 
-// hold is what a worker and the handler of a job know of each other's part in its run.
+// A hold is the state of a run that its worker and its handler share.
 type hold struct {
-	ended   atomic.Bool // the handler has ended it
-	outcome Outcome     // how; set before ended is
+	ended   atomic.Bool // the handler has ended the job
+	outcome Outcome     // how it ended; set before ended
 	lost    atomic.Bool // the worker has dropped the run
 }
 
@@ -117,15 +117,15 @@ type Failure struct {
 	Group   string    `json:"group"`
 	Message string    `json:"message"`
 	When    time.Time `json:"when,omitzero"`
-	Worker  string    `json:"worker,omitempty"` // empty when no worker failed it
+	Worker  string    `json:"worker,omitempty"` // empty if no worker failed it
 }
 
-// HistoryEntry is something that happened to a job.
+// A HistoryEntry is something that happened to a job.
 type HistoryEntry struct {
-	// When it happened, in whole seconds.
+	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What happened: put, popped, done, failed, timed-out, or the text of a log.
+	// What is what happened: put, popped, done, failed, timed-out, or the message of a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.
@@ -137,11 +137,11 @@ type HistoryEntry struct {
 	// Group is the failure group.
 	Group string `json:"group,omitempty"`
 
-	// Details are the fields that a log added, nil when there are none.
+	// Details are the fields that a log added, or nil.
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
-// end notes that the handler has ended the job, and how.
+// end records that the handler has ended the job, and how.
 func (j *Job) end(outcome Outcome) {
 	if j.hold != nil && !j.hold.ended.Load() {
 		j.hold.outcome = outcome
@@ -149,7 +149,7 @@ func (j *Job) end(outcome Outcome) {
 	}
 }
 
-// usable errors when the job did not come from a server.
+// usable returns an error if the job has no client.
 func (j *Job) usable(op string) error {
 	if j.client == nil {
 		return invalid(op, j.JID, "the job has no client: "+
@@ -158,8 +158,8 @@ func (j *Job) usable(op string) error {
 	return nil
 }
 
-// held errors when the job was given to a run that has lost it. The server can't tell: it knows
-// only the worker, which may be running the job again.
+// held returns an error if the run that the job was passed to has lost it. The server can't check
+// that: it only knows the worker, which may be running the job again.
 func (j *Job) held(op string) error {
 	if err := j.usable(op); err != nil {
 		return err
@@ -171,20 +171,20 @@ func (j *Job) held(op string) error {
 		Message: "the job does not belong to this run any more"}
 }
 
-// Attempt returns which attempt this is to run the job in its queue: 1 the first time, and one more
-// for each retry that it has used.
+// Attempt returns the number of this attempt to run the job in its queue: 1 for the first, and one
+// more for each retry used.
 func (j *Job) Attempt() int {
 	return max(j.Retries-max(j.Remaining, 0), 0) + 1
 }
 
-// PoppedAt returns when the job was popped; zero unless it came from a pop or a worker.
+// PoppedAt returns when the job was popped, or zero if it did not come from a pop or a worker.
 func (j *Job) PoppedAt() time.Time {
 	return wire.AsNumber(j.since).Time()
 }
 
-// Waited returns how long the job waited from its put until it was popped, to the microsecond. Its
-// delay counts too. If it was retried, released or unfailed since the put, the time counts from when
-// it was popped before. It is 0 unless the job came from a pop or a worker.
+// Waited returns how long the job waited from its put until it was popped, to the microsecond,
+// including its delay. If it was retried, released or unfailed since the put, the time counts from
+// when it was last popped before. It is 0 if the job did not come from a pop or a worker.
 func (j *Job) Waited() time.Duration {
 	popped := j.PoppedAt()
 	if j.put.IsZero() || popped.IsZero() {
@@ -202,8 +202,8 @@ func (j *Job) Unmarshal(v any) error {
 	return nil
 }
 
-// SetData replaces Data, which the next call that saves it sends to the server: Complete, Next,
-// Fail, Retry, Release, Heartbeat or Move. Data is encoded as by [Queue.Put].
+// SetData replaces Data, encoded as by [Queue.Put]. The next call of Complete, Next, Fail, Retry,
+// Release, Heartbeat or Move saves it on the server.
 func (j *Job) SetData(data any) error {
 	raw, err := encodeData("set data", j.JID, data)
 	if err != nil {
@@ -213,23 +213,23 @@ func (j *Job) SetData(data any) error {
 	return nil
 }
 
-// data returns the job's data to be saved.
+// data returns the data to save.
 func (j *Job) data(op string) (string, error) {
 	return encodeData(op, j.JID, j.Data)
 }
 
-// Complete marks the job complete and saves its data. Jobs that waited for this one alone can be
-// popped from now on.
+// Complete marks the job complete and saves its data. Jobs that waited only for this one can then
+// be popped.
 //
-// Completed jobs are kept for a time (jobs-history) and up to a number (jobs-history-count); a call
-// deletes at most 100 that exceed either.
+// Completed jobs are kept for some time (jobs-history) and up to a number (jobs-history-count). A
+// call deletes at most 100 jobs that exceed either limit.
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
-// retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get another
-// [Priority], [Retries] or [Tags]; what the options do not say stays as it was.
+// retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
+// [Priority], [Retries] or [Tags]; what the options do not set stays as it was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	return j.complete(ctx, nextOutcome(queue, &o), o.nextArgs()...)
 }
 
-// complete runs the command complete with pairs of arguments that say where the job goes next.
+// complete runs the command complete. The pairs of arguments in next say where the job goes.
 func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any
 }
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
-// moved, unfailed or canceled. The group is a kind of failure, such as the name of an error; the
-// message is about this one.
+// moved, unfailed or canceled. The group names a kind of failure, such as an error type; the
+// message describes this one.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -284,12 +284,13 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	return j.finish(ctx, "fail", outcome, []any{j.JID, j.client.worker, group, validText(message), data})
+	args := []any{j.JID, j.client.worker, group, validText(message), data}
+	return j.finish(ctx, "fail", outcome, args)
 }
 
 // Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves
-// its data. It returns how many retries remain: -1 means that none was left, so that the job has
-// failed, in the group of [Because] or in failed-retries-<queue>.
+// its data. It returns how many retries remain; -1 means that none was left and the job has failed,
+// in the group given by [Because] or in failed-retries-<queue>.
 func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int, err error) {
 	if err := j.held("retry"); err != nil {
 		return 0, err
@@ -322,9 +323,9 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	return max(left, -1), err
 }
 
-// Release puts the job back into its queue without using up a retry, and saves its data: what
-// [Snooze] is for handlers. The job can be popped after the delay. If that is 0 it can be popped at
-// once, before others of its priority. A negative delay is [ErrInvalid].
+// Release puts the job back into its queue without using up a retry, and saves its data, as
+// [Snooze] does for handlers. The job can be popped after the delay. With a delay of 0 it can be
+// popped at once, before others of its priority. A negative delay is [ErrInvalid].
 func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err := j.held("release"); err != nil {
 		return err
@@ -372,8 +373,8 @@ func (j *Job) Unfail(ctx context.Context) error {
 }
 
 // Cancel deletes the job in any state but complete; a worker that runs it is notified. A completed
-// job is left alone. A job that others depend on is [ErrHasDependents]: [Client.Cancel] cancels
-// several at once.
+// job is left alone. If other jobs depend on it, the error is [ErrHasDependents]; [Client.Cancel]
+// cancels several jobs at once.
 func (j *Job) Cancel(ctx context.Context) error {
 	if err := j.usable("cancel"); err != nil {
 		return err
@@ -386,8 +387,8 @@ func (j *Job) Cancel(ctx context.Context) error {
 }
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
-// loses it; a failed or completed one runs again. What the options do not say stays as it was. A
-// job that is gone is [ErrNotFound].
+// loses it; a failed or completed job runs again. What the options do not set stays as it was. If
+// the job no longer exists, the error is [ErrNotFound].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -402,7 +403,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	return j.finish(ctx, "requeue", Outcome{Queue: queue}, p.args(j.client.worker))
 }
 
-// Tag adds tags to the job; those that it has already stay as they are.
+// Tag adds tags to the job. Tags that it already has stay in their place.
 func (j *Job) Tag(ctx context.Context, tags ...string) error {
 	return j.changeTags(ctx, "add", tags)
 }
@@ -423,21 +424,21 @@ func (j *Job) changeTags(ctx context.Context, action string, tags []string) erro
 	return err
 }
 
-// Depend makes a job that waits for others wait for more. Those that do not exist or are complete
-// are not waited for; a jid that no job can have ([JID]) is [ErrInvalid]. A job in another state is
-// [ErrNotDepending].
+// Depend adds dependencies to a job that waits for others. Jobs that do not exist or are complete
+// are not waited for. A jid that no job can have ([JID]) is [ErrInvalid]. If the job is in another
+// state, the error is [ErrNotDepending].
 func (j *Job) Depend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "on", jids)
 }
 
-// Undepend removes dependencies of a job that waits for others; without any left it can be popped.
-// A job in another state is [ErrNotDepending].
+// Undepend removes dependencies of a job that waits for others. Once none is left, it can be
+// popped. If the job is in another state, the error is [ErrNotDepending].
 func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 	return j.changeDependencies(ctx, "off", jids)
 }
 
-// UndependAll removes all dependencies of a job that waits for others, so that it can be popped. A
-// job in another state is [ErrNotDepending].
+// UndependAll removes all dependencies of a job that waits for others, so that it can be popped. If
+// the job is in another state, the error is [ErrNotDepending].
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err
@@ -464,13 +465,13 @@ func (j *Job) changeDependencies(ctx context.Context, action string, jids []stri
 		}
 	}
 	if action == "off" && jids[0] == "all" {
-		jids = append([]string{j.JID}, jids...) // the jid, not the word that means every one
+		jids = append([]string{j.JID}, jids...) // else a first jid "all" would mean all of them
 	}
 	_, err := j.client.run(ctx, "depends", j.JID, anys([]any{j.JID, action}, jids...)...)
 	return err
 }
 
-// SetPriority changes the job's priority, and its place in the queue if it waits.
+// SetPriority changes the job's priority, and its place in the queue if it is waiting.
 func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	if err := j.usable("priority"); err != nil {
 		return err
@@ -482,7 +483,7 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	return err
 }
 
-// Track starts tracking the job: what happens to it is published, and [Client.Tracked] lists it.
+// Track starts tracking the job: its events are published, and [Client.Tracked] lists it.
 func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
 // Untrack stops tracking the job.
@@ -496,7 +497,8 @@ func (j *Job) track(ctx context.Context, action string) error {
 	return err
 }
 
-// Log adds an entry to the job's history: a message, and an object with details or nil.
+// Log adds an entry to the job's history: a message, and details that encode to a JSON object, or
+// nil.
 func (j *Job) Log(ctx context.Context, message string, details any) error {
 	if err := j.usable("log"); err != nil {
 		return err
@@ -516,8 +518,8 @@ func (j *Job) Log(ctx context.Context, message string, details any) error {
 	return err
 }
 
-// Timeout takes a running job from its worker at once. It is the next to be popped from its queue,
-// and its State until then is [StateTimedOut].
+// Timeout takes a running job from its worker at once. It is the next to be popped from its queue;
+// until then its State is [StateTimedOut].
 func (j *Job) Timeout(ctx context.Context) error {
 	if err := j.held("timeout"); err != nil {
 		return err
@@ -529,7 +531,8 @@ func (j *Job) Timeout(ctx context.Context) error {
 	return err
 }
 
-// Refresh reads the job again, with all its fields. It is [ErrNotFound] if the job is gone.
+// Refresh reads the job again, with all its fields. If it no longer exists, the error is
+// [ErrNotFound].
 func (j *Job) Refresh(ctx context.Context) error {
 	if err := j.usable("get"); err != nil {
 		return err

@@ -10,38 +10,38 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-// A Call is one command that a client has sent to the server, with what came of it.
+// A Call is one command that a client has sent to the server, with its result.
 type Call struct {
 	// Command is the qless command, such as "put". Subscriptions are "subscribe". Commands
 	// that set up a connection, such as PING and INFO, are not observed.
 	Command string
 
-	// Queue and Klass are those of the job or jobs, where the command has them and they are the
-	// same for all.
+	// Queue and Klass are those of the job or jobs. They are empty if the command does not have
+	// them, or has different ones.
 	Queue, Klass string
 
-	// JID is the job that the command is about; empty when it is about none or several.
+	// JID is the job that the command is about. It is empty if there is none, or more than one.
 	JID string
 
-	// Count is how many jobs the command named, changed or returned.
+	// Count is the number of jobs that the command named, changed or returned.
 	Count int
 
-	// Duration is how long the answer took. Commands that were sent together have the time of the
-	// whole exchange.
+	// Duration is how long the reply took. Commands that were sent together have the duration of
+	// the whole exchange.
 	Duration time.Duration
 
-	// Err is the error, an [*Error]; nil when the command succeeded.
+	// Err is an [*Error], or nil if the command succeeded.
 	Err error
 }
 
-// WithObserver sets a function that is called once for every command that the client and its workers
-// send to the server, after the answer, on the goroutine that sent it. It must be quick and safe for
-// concurrent use.
+// WithObserver sets a function that is called once for every command that the client and its
+// workers send to the server, after the reply, on the goroutine that sent it. It must be fast and
+// safe for concurrent use.
 func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
 	return func(c *Client) { c.observe = observe }
 }
 
-// observed calls the observer for a command that was sent at a time. There must be an observer.
+// observed calls the observer, which must not be nil, for a command.
 func (c *Client) observed(
 	ctx context.Context, op, jid string, args []any, reply any, sent time.Time, err error,
 ) {
@@ -63,8 +63,8 @@ func (c *Client) exec(ctx context.Context, p *script.Pipeline) ([]any, []error) 
 	return replies, failures
 }
 
-// describedBy says where the arguments of a command have the queue and the klass; 0 is the first,
-// and -1 means that there is none.
+// describedBy holds the index of the queue and the klass in the arguments of a command; -1 means
+// that there is none.
 var describedBy = map[string]struct{ queue, klass int }{
 	"complete":     {2, -1},
 	"jobs":         {1, -1},
@@ -85,7 +85,7 @@ var describedBy = map[string]struct{ queue, klass int }{
 	"unpause":      {0, -1},
 }
 
-// describe fills in what the arguments and the reply contain.
+// describe fills in the fields of the call from the arguments and the reply.
 func (c *Call) describe(args []any, reply any) {
 	if at, found := describedBy[c.Command]; found && !(c.Command == "jobs" && len(args) < 5) {
 		c.Queue, c.Klass = argument(args, at.queue), argument(args, at.klass)
@@ -105,14 +105,14 @@ func (c *Call) describe(args []any, reply any) {
 	case "reserve":
 		c.Count = max(0, len(items(reply))-reservedHead-1)
 	case "unfail", "unfail.group":
-		c.Count, _ = decodeInt(c.Command, reply) // 0 when it failed
+		c.Count, _ = decodeInt(c.Command, reply) // 0 if it failed
 	case "pop", "peek", "multiget":
 		c.Count = lengthOf(reply)
 	}
 }
 
-// describeBatch describes a command whose arguments, after the worker, are several jobs: each has
-// some fields, of which the last is how many more arguments follow.
+// describeBatch describes a command whose arguments, after the worker, are those of several jobs:
+// each has a number of fields, the last of which is how many more arguments follow.
 func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	c.Count = 0
 	for i := 1; i+fields <= len(args); c.Count++ {
@@ -129,7 +129,7 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	}
 }
 
-// same returns what two texts are; empty when they differ.
+// same returns a if it equals b, else the empty string.
 func same(a, b string) string {
 	if a == b {
 		return a
@@ -137,7 +137,7 @@ func same(a, b string) string {
 	return ""
 }
 
-// argument returns one of the arguments; empty when there is none at that place.
+// argument returns one of the arguments, or the empty string if there is none at that index.
 func argument(args []any, at int) string {
 	if at < 0 || at >= len(args) {
 		return ""
@@ -150,7 +150,7 @@ func items(reply any) []any {
 	return list
 }
 
-// lengthOf returns the length of a JSON array; 0 when the reply is not one.
+// lengthOf returns the length of a JSON array, or 0 if the reply is not one.
 func lengthOf(reply any) int {
 	raw, _ := reply.(string)
 	var list []json.RawMessage

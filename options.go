@@ -9,25 +9,25 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Options of single calls. An option's type says which calls it goes with.
+// Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption changes one [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
 	// [DependsOn], [JID], [Priority], [Retries] or [Tags].
 	PutOption interface{ applyPut(*callOptions) }
 
-	// A NextOption changes one [Job.Next], or what a handler returns by [Next]: [Delay],
-	// [DependsOn], [Priority], [Retries] or [Tags].
+	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Priority],
+	// [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
-	// A RetryOption changes one [Job.Retry]: [Because] or [Delay].
+	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
 	RetryOption interface{ applyRetry(*callOptions) }
 
-	// A RecurOption changes one [Queue.Recur]: [Backlog], [JID], [Offset], [Priority], [Retries]
-	// or [Tags].
+	// A RecurOption is an option for [Queue.Recur]: [Backlog], [JID], [Offset], [Priority],
+	// [Retries] or [Tags].
 	RecurOption interface{ applyRecur(*callOptions) }
 )
 
-// callOptions holds what the options of any call can say; nil and zero mean not said.
+// callOptions holds the options of a call. Nil and zero mean not set.
 type callOptions struct {
 	jid      string
 	priority *int
@@ -43,7 +43,7 @@ type callOptions struct {
 	message  string
 }
 
-// applyOptions applies the options of a call, each by its interface's method.
+// applyOptions applies the options of a call, using the method of their interface.
 func applyOptions[O any](
 	op string, c *callOptions, options []O, apply func(O, *callOptions),
 ) error {
@@ -60,24 +60,24 @@ func applyOptions[O any](
 // -dependents or -dependencies, which are names of a job's lists.
 //
 // If a job with this jid exists in any state, even running or complete, it is overwritten and put
-// again. One that waits stays one job. One that is running is taken from its worker and may run a
-// second time at once, while the first run goes on until it notices. One that is complete or
-// failed runs again. So the same jid prevents a second run only until the first has begun.
+// again. A waiting job stays one job. A running job is taken from its worker and may run a second
+// time at once, while the first run continues until it notices. A complete or failed job runs
+// again. So reusing a jid prevents a second run only until the first has begun.
 //
 // To put a follow-up job once, return [Next], or make the follow-up depend on this job
-// ([DependsOn]), so that it can't begin before this one is complete. In any case its effect should
-// be idempotent.
+// ([DependsOn]), so that it can't begin before this one is complete. In any case it should be
+// idempotent.
 type JID string
 
 func (o JID) applyPut(c *callOptions)   { c.jid = string(o) }
 func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
 
-// Priority is the priority of a job: higher ones are popped first. The default is 0, or what the
-// job had.
+// Priority is the priority of a job. Jobs with a higher priority are popped first. The default is
+// 0, or what the job had.
 //
-// Of jobs with the same priority the oldest is popped first. A queue keeps both in one
-// floating-point number, which has less room for the age when the priority is large: jobs that
-// were put closer together than this may be popped in any order.
+// Among jobs with the same priority, the oldest is popped first. A queue stores both in one
+// floating-point number, so a large priority leaves less precision for the age. Jobs that were put
+// closer together than this may be popped in any order:
 //
 //	      0  0.3 µs
 //	      1  1.1 µs
@@ -87,7 +87,7 @@ func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
 //	 100000  146 ms
 //	1000000  1.2 s
 //
-// Below 0 it is the same, but 2.2 µs for -1.
+// Negative priorities behave the same, except that it is 2.2 µs for -1.
 type Priority int
 
 func (o Priority) applyPut(c *callOptions)   { c.priority = (*int)(&o) }
@@ -102,53 +102,53 @@ func (o Retries) applyPut(c *callOptions)   { c.retries = (*int)(&o) }
 func (o Retries) applyNext(c *callOptions)  { c.retries = (*int)(&o) }
 func (o Retries) applyRecur(c *callOptions) { c.retries = (*int)(&o) }
 
-// A TagsOption is made by [Tags].
+// A TagsOption is returned by [Tags].
 type TagsOption struct{ tags []string }
 
-// Tags sets the tags of a job, in place of those that it had. The default is none, or what the job
-// had; Tags() without a tag removes them.
+// Tags replaces the tags of a job. The default is none, or what the job had; Tags() without
+// arguments removes them.
 func Tags(tags ...string) TagsOption { return TagsOption{tags} }
 
 func (o TagsOption) applyPut(c *callOptions)   { c.tags, c.tagged = o.tags, true }
 func (o TagsOption) applyNext(c *callOptions)  { c.tags, c.tagged = o.tags, true }
 func (o TagsOption) applyRecur(c *callOptions) { c.tags, c.tagged = o.tags, true }
 
-// Delay keeps a job from being popped for a time. The default is 0; a negative delay is
+// Delay is how long it takes until a job can be popped. The default is 0; a negative delay is
 // [ErrInvalid].
 //
-// A put with [DependsOn] has both: the job waits for the others and for the end of the delay. When
-// a job goes on to another queue ([Next], [Job.Next]), the delay does not count if there are
-// dependencies and all of them are complete already: the job can be popped at once, as with the
-// clients of other languages.
+// A job that is put with [DependsOn] as well waits for both: the other jobs and the delay. When a
+// job goes on to another queue ([Next], [Job.Next]), the delay is ignored if there are dependencies
+// and all of them are already complete: the job can be popped at once, as with clients of other
+// languages.
 type Delay time.Duration
 
 func (o Delay) applyPut(c *callOptions)   { c.delay = (*time.Duration)(&o) }
 func (o Delay) applyNext(c *callOptions)  { c.delay = (*time.Duration)(&o) }
 func (o Delay) applyRetry(c *callOptions) { c.delay = (*time.Duration)(&o) }
 
-// A DependsOnOption is made by [DependsOn].
+// A DependsOnOption is returned by [DependsOn].
 type DependsOnOption struct{ jids []string }
 
-// DependsOn makes a job wait until other jobs are complete. Given twice, it adds to the first.
-// Jobs that do not exist or are complete already are not waited for. One that fails keeps it
-// waiting, until it is unfailed and completed, or canceled together with it. A jid that no job can
-// have ([JID]) is [ErrInvalid].
+// DependsOn makes a job wait until other jobs are complete. Used twice, it adds to the first. Jobs
+// that do not exist or are already complete are not waited for. If one of them fails, the job keeps
+// waiting until that one is unfailed and completed, or both are canceled together. A jid that no
+// job can have ([JID]) is [ErrInvalid].
 func DependsOn(jids ...string) DependsOnOption { return DependsOnOption{jids} }
 
 func (o DependsOnOption) applyPut(c *callOptions)  { c.depends = append(c.depends, o.jids...) }
 func (o DependsOnOption) applyNext(c *callOptions) { c.depends = append(c.depends, o.jids...) }
 
-// A BecauseOption is made by [Because].
+// A BecauseOption is returned by [Because].
 type BecauseOption struct{ group, message string }
 
-// Because records why a job is retried. The group is the one that the job fails in if it has no
-// retries left; the default is failed-retries-<queue>.
+// Because records why a job is retried. If it has no retries left, it fails in this group; the
+// default is failed-retries-<queue>.
 func Because(group, message string) BecauseOption { return BecauseOption{group, message} }
 
 func (o BecauseOption) applyRetry(c *callOptions) { c.group, c.message = o.group, o.message }
 
-// Backlog limits how many missed jobs of a recurring job are put at once after nobody has popped
-// its queue for a while. The default, 0, puts all of them.
+// Backlog limits how many missed jobs of a recurring job are put when its queue was not popped for
+// a while. The default, 0, puts all of them.
 type Backlog int
 
 func (o Backlog) applyRecur(c *callOptions) { c.backlog = (*int)(&o) }
@@ -158,7 +158,7 @@ type Offset time.Duration
 
 func (o Offset) applyRecur(c *callOptions) { c.offset = time.Duration(o) }
 
-// check errors unless the options can be used.
+// check returns an error if an option is invalid.
 func (c *callOptions) check(op string) error {
 	switch {
 	case c.delay != nil && *c.delay < 0:
@@ -200,7 +200,7 @@ func (c *callOptions) check(op string) error {
 	return nil
 }
 
-// checkNumber errors unless a number is in the range that replies keep exactly.
+// checkNumber returns an error unless a number is in the range that replies preserve exactly.
 func checkNumber(op, jid, what string, n, least int) error {
 	if n < least || n > math.MaxInt32 {
 		return invalid(op, jid, "the %s %d is not from %d to %d", what, n, least, math.MaxInt32)
@@ -208,7 +208,7 @@ func checkNumber(op, jid, what string, n, least int) error {
 	return nil
 }
 
-// delayText returns the delay in seconds, "0" when there is none.
+// delayText returns the delay in seconds, or "0" if there is none.
 func (c *callOptions) delayText() string {
 	if c.delay == nil {
 		return "0"
@@ -230,7 +230,7 @@ func (c *callOptions) appendJob(args []any) []any {
 	return args
 }
 
-// nextArgs returns the pairs of arguments that send a completed job on to its next queue.
+// nextArgs returns the pairs of arguments that put a completed job into its next queue.
 func (c *callOptions) nextArgs() []any {
 	args := c.appendJob([]any{"next", c.next, "delay", c.delayText()})
 	if len(c.depends) > 0 {
@@ -239,7 +239,7 @@ func (c *callOptions) nextArgs() []any {
 	return args
 }
 
-// jsonList writes names as a JSON array.
+// jsonList encodes names as a JSON array.
 func jsonList(names []string) string {
 	if len(names) == 0 {
 		return "[]"

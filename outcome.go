@@ -14,27 +14,28 @@ type Action string
 
 // The actions of outcomes.
 const (
-	ActionComplete Action = "complete" // complete, or go on to another queue
-	ActionFail     Action = "fail"     // fail at once
-	ActionRelease  Action = "release"  // go back to the queue without using up a retry
-	ActionRetry    Action = "retry"    // go back to the queue, or fail if no retries are left
+	ActionComplete Action = "complete" // complete it, for good or into another queue
+	ActionFail     Action = "fail"     // fail it at once
+	ActionRelease  Action = "release"  // put it back without using up a retry
+	ActionRetry    Action = "retry"    // put it back, or fail it if no retries are left
 )
 
-// An Outcome says what happens to a job that a handler has worked. The errors that [Next],
-// [Snooze], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns what any
-// error of a handler means.
+// An Outcome says what happens to a job when its handler has returned. The errors that [Next],
+// [Snooze], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
+// for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
 	Action Action
 
-	// Queue is where a complete job goes on to. Empty means that it is complete for good.
+	// Queue is the queue that a completed job goes on to. Empty means that it is complete for good.
 	Queue string
 
-	// Delay is how long a job that does not end waits. For ActionRetry, 0 leaves it to the
-	// [Backoff], and a negative delay is none. For ActionRelease, 0 means 1 s.
+	// Delay is how long the job waits in its queue, unless it is complete or failed. For
+	// ActionRetry, 0 means what [Backoff] returns, and a negative delay none. For ActionRelease, 0
+	// means 1 s.
 	Delay time.Duration
 
-	// DependsOn are the jids that a job waits for in its next Queue.
+	// DependsOn are the jids of the jobs that the job waits for in its next Queue.
 	DependsOn []string
 
 	// Priority is the job's priority in its next Queue. Nil leaves it as it is.
@@ -46,8 +47,8 @@ type Outcome struct {
 	// Tags are the job's tags in its next Queue. Nil leaves them as they are.
 	Tags []string
 
-	// Group is the failure group: for ActionFail the klass if it is empty, for ActionRetry
-	// what FailGroup of [WorkerConfig] says.
+	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
+	// FailGroup of [WorkerConfig].
 	Group string
 
 	// Err is why the job is failed or retried.
@@ -70,8 +71,8 @@ func (o *Outcome) Error() string {
 // Unwrap returns Err.
 func (o *Outcome) Unwrap() error { return o.Err }
 
-// OutcomeOf returns what an error that a handler returned means: ActionComplete for nil, the
-// [Outcome] in its chain if there is one, and else ActionRetry with the error.
+// OutcomeOf returns the outcome for the error of a handler: ActionComplete for nil, the [Outcome]
+// in its chain if there is one, and ActionRetry otherwise.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{Action: ActionComplete}
@@ -84,8 +85,8 @@ func OutcomeOf(err error) Outcome {
 }
 
 // Next is returned by a handler to complete its job and put it into another queue, with fresh
-// retries. The options are those of [NextOption]. With [Delay] and [DependsOn], the delay does
-// not count if all the other jobs are complete already.
+// retries. The options are those of [NextOption]. With both [Delay] and [DependsOn], the delay is
+// ignored if all the other jobs are already complete.
 //
 // If the job can't be put there, because the queue or an option is invalid, it fails in the
 // group <klass>:next.
@@ -101,7 +102,7 @@ func Next(queue string, options ...NextOption) error {
 	return &o
 }
 
-// nextOutcome returns the outcome of a job that goes on to another queue.
+// nextOutcome returns the outcome for a job that goes on to another queue.
 func nextOutcome(queue string, given *callOptions) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue,
@@ -116,9 +117,9 @@ func nextOutcome(queue string, given *callOptions) Outcome {
 	return o
 }
 
-// Snooze is returned by a handler to release its job for a time. It uses up no retry, and the
-// job's data is saved. A delay of 0 or less counts as 1 s: a job that came back at once would
-// keep its worker busy for nothing.
+// Snooze is returned by a handler to put its job back into the queue for a while. It uses up no
+// retry, and the job's data is saved. A delay of 0 or less means 1 s: a job that came back at once
+// would keep its worker busy for nothing.
 func Snooze(delay time.Duration) error {
 	if delay <= 0 {
 		delay = minSnooze
@@ -126,12 +127,11 @@ func Snooze(delay time.Duration) error {
 	return &Outcome{Action: ActionRelease, Delay: delay}
 }
 
-// minSnooze is how long a job is released for if its handler named no time.
+// minSnooze is the delay of a snoozed job whose handler gave none.
 const minSnooze = time.Second
 
-// RetryIn is returned by a handler to retry its job after a delay. It uses up a retry; without
-// any left the job fails. A delay of 0 or less means at once. The error says why, and may be
-// nil.
+// RetryIn is returned by a handler to retry its job after a delay. It uses up a retry; if none is
+// left, the job fails. A delay of 0 or less means at once. The error is the reason, and may be nil.
 func RetryIn(delay time.Duration, err error) error {
 	if delay <= 0 {
 		delay = none
@@ -139,15 +139,15 @@ func RetryIn(delay time.Duration, err error) error {
 	return &Outcome{Action: ActionRetry, Delay: delay, Err: err}
 }
 
-// FailWith is returned by a handler to fail its job at once, whatever retries it has left. The
-// group defaults to the klass. The error says why, and may be nil.
+// FailWith is returned by a handler to fail its job at once, even if it has retries left. The group
+// defaults to the klass. The error is the reason, and may be nil.
 func FailWith(group string, err error) error {
 	return &Outcome{Action: ActionFail, Group: group, Err: err}
 }
 
-// A PanicError is the Err of the outcome of a job whose handler panicked.
+// A PanicError is the Err of the [Outcome] of a job whose handler panicked.
 type PanicError struct {
-	Value any    // what the handler panicked with
+	Value any    // the value passed to panic
 	Stack []byte // the stack of the goroutine, as [runtime/debug.Stack] formats it
 }
 
@@ -160,10 +160,10 @@ func (p *PanicError) Unwrap() error {
 	return err
 }
 
-// none is the value of a duration that means none where 0 means the default.
+// none means no duration where 0 means the default.
 const none time.Duration = -1
 
-// checkNext errors unless a complete job can go where the outcome says.
+// checkNext returns an error if the completed job can't go where the outcome says.
 func (o *Outcome) checkNext(jid string) error {
 	if err := checkName("complete", "next queue", o.Queue); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (o *Outcome) nextOptions() callOptions {
 	}
 }
 
-// hasNext reports whether the outcome says anything of a next queue.
+// hasNext reports whether the outcome says anything about a next queue.
 func (o *Outcome) hasNext() bool {
 	return o.Queue != "" || o.Delay != 0 || o.DependsOn != nil || o.Priority != nil ||
 		o.Retries != nil || o.Tags != nil
@@ -189,7 +189,7 @@ func (o *Outcome) hasNext() bool {
 // An actionSpec is how an action is passed to the script finish, and counted.
 type actionSpec struct {
 	args  func(o *Outcome) []string
-	since []string // what goes before the time at which the job was taken
+	since []string // arguments that precede the time at which the job was popped
 	count func(s *WorkerStats) *int
 }
 
@@ -236,7 +236,7 @@ func (o *Outcome) completeArgs() []string {
 	return args
 }
 
-// message is what a failed or retried job says of its error.
+// message returns the failure message of a failed or retried job.
 func (o *Outcome) message() string {
 	if o.Err == nil {
 		return ""

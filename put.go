@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A put is one job to be put.
+// A put is a job to be put.
 type put struct {
 	queue   string
 	klass   string
@@ -18,8 +18,8 @@ type put struct {
 	options callOptions
 }
 
-// newPut checks and encodes what a put is given. What it returns with an error has a jid, and can't
-// be put.
+// newPut checks and encodes the arguments of a put. The put that it returns with an error has a
+// jid, but can't be sent.
 func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	err := applyOptions("put", &p.options, options, PutOption.applyPut)
@@ -36,7 +36,7 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	return p, err
 }
 
-// check errors unless all but the data can be put.
+// check returns an error if anything but the data is invalid.
 func (p *put) check() error {
 	for _, name := range []struct{ what, name string }{
 		{"queue name", p.queue}, {"klass", p.klass}, {"jid", p.options.jid},
@@ -51,8 +51,8 @@ func (p *put) check() error {
 	return p.options.check("put")
 }
 
-// checkJID errors when the key of a job with an id would be the key of a list of another job. The
-// jid is that of the job that the call is about.
+// checkJID returns an error if the key of a job with this id would be the key of another job's
+// list. The jid is that of the job that the call is about.
 func checkJID(op, jid, id string) error {
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		if strings.HasSuffix(id, suffix) {
@@ -62,14 +62,14 @@ func checkJID(op, jid, id string) error {
 	return nil
 }
 
-// args returns the arguments of the commands put and requeue.
+// args returns the arguments for the commands put and requeue.
 func (p *put) args(worker string) []any {
 	return p.optionArgs([]any{
 		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(),
 	})
 }
 
-// optionArgs appends the pairs of arguments of the options.
+// optionArgs appends the pairs of arguments for the options.
 func (p *put) optionArgs(args []any) []any {
 	args = p.options.appendJob(append(args, "checked", "1"))
 	if len(p.options.depends) > 0 {
@@ -78,12 +78,12 @@ func (p *put) optionArgs(args []any) []any {
 	return args
 }
 
-// newJID returns a random jid: 32 hexadecimal digits, as clients of all languages make them.
+// newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
 func newJID() string {
 	return strings.ReplaceAll(uuid.NewString(), "-", "")
 }
 
-// put puts a job by itself, or with those of other goroutines.
+// put puts a job alone, or together with those of other goroutines.
 func (c *Client) put(ctx context.Context, p *put) error {
 	if c.batcher != nil {
 		return c.batcher.put(ctx, p)
@@ -104,16 +104,16 @@ type JobSpec struct {
 	Options []PutOption
 }
 
-// putBatch bounds how many jobs one script puts.
+// putBatch is the maximum number of jobs that one script puts.
 const putBatch = 1000
 
-// PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns their
-// jids in order. Up to 1000 are put by one script, all or none of them. If there are more and a
-// later script fails, the jids of those that were put are returned with the error.
+// PutMany puts jobs into the queue as [Queue.Put] does, at a fraction of the cost, and returns
+// their jids in order. One script puts up to 1000 jobs, all or none of them. If there are more jobs
+// and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
-// depends on another one of the call must come after it. An [ErrInvalid] about one of the jobs has
-// its jid, and a message that begins with its place, as in "jobs[3]: the klass is empty".
+// depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has
+// its jid, and a message that begins with its index, as in "jobs[3]: the klass is empty".
 func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
@@ -122,7 +122,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	return q.client.putAll(ctx, puts)
 }
 
-// newPuts checks and encodes what a put of many jobs is given.
+// newPuts checks and encodes the jobs of a PutMany.
 func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 	if err := checkName("put", "queue name", queue); err != nil {
 		return nil, err
@@ -142,7 +142,8 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 	return puts, checkOrder(puts, places)
 }
 
-// checkOrder errors when a job depends on one that is put after it, and would not wait for it.
+// checkOrder returns an error if a job depends on one that is put after it, which it would not wait
+// for.
 func checkOrder(puts []*put, places map[string]int) error {
 	for i, p := range puts {
 		for _, jid := range p.options.depends {
@@ -155,7 +156,7 @@ func checkOrder(puts []*put, places map[string]int) error {
 	return nil
 }
 
-// failure makes an error about one of many jobs say which one.
+// failure adds to an error which of many jobs it is about.
 func (p *put) failure(i int, err error) error {
 	var cause *Error
 	if !errors.As(err, &cause) {
@@ -167,7 +168,6 @@ func (p *put) failure(i int, err error) error {
 	return &own
 }
 
-// jidsOf returns the jids of puts.
 func jidsOf(puts []*put) []string {
 	jids := make([]string, len(puts))
 	for i, p := range puts {
@@ -176,10 +176,10 @@ func jidsOf(puts []*put) []string {
 	return jids
 }
 
-// putAll puts any number of jobs, by as many scripts as that takes.
+// putAll puts any number of jobs, with as many scripts as that takes.
 func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
 	jids := jidsOf(puts)
-	var alone error // the jobs are put, but perhaps only on the master
+	var alone error // the jobs are put, but too few replicas may have them
 	for from := 0; from < len(puts); from += putBatch {
 		err := c.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
 		if errors.Is(err, ErrNotReplicated) {
@@ -191,7 +191,7 @@ func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
 	return jids, alone
 }
 
-// putMany puts jobs by one script, all or none.
+// putMany puts jobs with one script, all or none.
 func (c *Client) putMany(ctx context.Context, puts []*put) error {
 	args := []any{c.worker}
 	for _, p := range puts {

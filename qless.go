@@ -29,15 +29,15 @@ type Client struct {
 	rdb    redis.UniversalClient
 	owned  bool // the pool was made by Dial
 	prefix string
-	clock  func() time.Time // nil for the server's
+	clock  func() time.Time // nil to use the server's clock
 	runner *script.Runner
 	worker string
 	logger *slog.Logger
 
-	batcher  *putBatcher      // nil when each put goes by itself
-	replicas *script.Replicas // nil when puts don't wait for any
+	batcher  *putBatcher      // nil if each put is sent alone
+	replicas *script.Replicas // nil if puts don't wait for any
 
-	observe func(ctx context.Context, call Call) // nil when nobody observes
+	observe func(ctx context.Context, call Call) // nil without an observer
 }
 
 // A ClientOption configures a client, for [New] and [Dial]: [WithBatchedPuts], [WithClock],
@@ -51,13 +51,13 @@ func WithNamespace(prefix string) ClientOption {
 	return func(c *Client) { c.prefix = prefix }
 }
 
-// WithClock sets the source of the time. Defaults to the server's own clock, so that the clocks of
-// the machines need not agree.
+// WithClock sets the source of the time. Defaults to the server's clock, so that the clocks of
+// client machines need not agree.
 func WithClock(clock func() time.Time) ClientOption {
 	return func(c *Client) { c.clock = clock }
 }
 
-// WithLogger sets where the client logs what it can't return as an error, such as a lost
+// WithLogger sets the logger for what the client can't return as an error, such as a lost
 // subscription. Defaults to [slog.Default].
 func WithLogger(logger *slog.Logger) ClientOption {
 	return func(c *Client) { c.logger = logger }
@@ -69,9 +69,9 @@ func WithWorkerName(name string) ClientOption {
 	return func(c *Client) { c.worker = name }
 }
 
-// New returns a client that uses a go-redis client: of a single server, a sentinel or a cluster. It
-// does not talk to the server. An option that can't be used is [ErrInvalid], and so are no go-redis
-// client, a namespace without a hash tag on a cluster, and a [redis.Ring], which would spread one
+// New returns a client that uses a go-redis client for a single server, a sentinel or a cluster. It
+// does not talk to the server. The error is [ErrInvalid] if an option is invalid, rdb is nil, the
+// namespace has no hash tag on a cluster, or rdb is a [redis.Ring], which would spread one
 // namespace over several servers. To spread jobs over servers, see [NewShards].
 func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	if isNil(rdb) {
@@ -98,7 +98,7 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// isNil reports whether there is no go-redis client, or a nil pointer to one.
+// isNil reports whether rdb is nil or a nil pointer.
 func isNil(rdb redis.UniversalClient) bool {
 	if rdb == nil {
 		return true
@@ -107,7 +107,7 @@ func isNil(rdb redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// check returns an error unless the options go with the go-redis client.
+// check returns an error unless the options and the go-redis client fit together.
 func (c *Client) check() error {
 	if err := checkName("new", "namespace", c.prefix); err != nil {
 		return err
@@ -147,15 +147,15 @@ func (c *Client) Close() error {
 // Namespace returns the prefix of the client's keys.
 func (c *Client) Namespace() string { return c.prefix }
 
-// WorkerName returns the name under which the client pops and works jobs.
+// WorkerName returns the worker name under which the client pops and runs jobs.
 func (c *Client) WorkerName() string { return c.worker }
 
-// Queue returns a queue. It need not exist: putting the first job creates it.
+// Queue returns the queue with this name. It need not exist: putting the first job creates it.
 func (c *Client) Queue(name string) *Queue {
 	return &Queue{client: c, name: name}
 }
 
-// as returns a client of the same namespace that pops and works jobs under another name.
+// as returns a client for the same namespace with another worker name.
 func (c *Client) as(worker string) *Client {
 	other := *c
 	other.worker = worker
@@ -165,7 +165,7 @@ func (c *Client) as(worker string) *Client {
 // Config returns the settings of the namespace, which all of its clients share.
 func (c *Client) Config() *Config { return &Config{client: c} }
 
-// run runs a command that may be about one job.
+// run runs a command. The jid is the job that it is about, if any.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
 	if c.observe == nil {
 		return c.send(ctx, op, jid, args)
@@ -191,13 +191,13 @@ func newWorkerName() string {
 		host = "localhost"
 	}
 	var random [4]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return fmt.Sprintf("%s-%d-%s",
 		strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
 }
 
-// checkName returns an error unless a queue, jid, klass, tag or other name can be used: it is not
-// empty, and survives the JSON of the replies.
+// checkName returns an error if the name of a queue, a jid, a klass, a tag or the like is empty, or
+// would not survive the JSON of the replies.
 func checkName(op, what, name string) error {
 	if name == "" {
 		return invalid(op, "", "the %s is empty", what)
@@ -208,7 +208,7 @@ func checkName(op, what, name string) error {
 	return nil
 }
 
-// checkNames is checkName for each of at least one name.
+// checkNames checks at least one name.
 func checkNames(op, what string, names []string) error {
 	if len(names) == 0 {
 		return invalid(op, "", "no %s is named", what)
@@ -221,13 +221,13 @@ func checkNames(op, what string, names []string) error {
 	return nil
 }
 
-// hasHashTag reports whether a Redis Cluster takes a part of the prefix for the slot.
+// hasHashTag reports whether the prefix determines the slot on a Redis Cluster.
 func hasHashTag(prefix string) bool {
 	_, rest, found := strings.Cut(prefix, "{")
 	return found && strings.IndexByte(rest, '}') > 0
 }
 
-// anys makes script arguments of strings, after others.
+// anys appends strings to script arguments.
 func anys(first []any, rest ...string) []any {
 	for _, s := range rest {
 		first = append(first, s)

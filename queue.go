@@ -8,19 +8,18 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Queue is a lightweight handle of a named queue of jobs. Making one costs nothing. It is safe for
-// concurrent use.
+// A Queue is a lightweight handle to a named queue of jobs. It is safe for concurrent use.
 type Queue struct {
 	client *Client
 	name   string
 }
 
-// QueueCounts is how many jobs a queue has, by state.
+// QueueCounts holds the number of jobs that a queue has, by state.
 type QueueCounts struct {
 	Name      string `json:"name"`
 	Waiting   int    `json:"waiting"`
 	Running   int    `json:"running"`
-	Stalled   int    `json:"stalled"` // running, with a lock that has ended
+	Stalled   int    `json:"stalled"` // running with an expired lock
 	Scheduled int    `json:"scheduled"`
 	Depends   int    `json:"depends"`
 	Recurring int    `json:"recurring"`
@@ -33,15 +32,15 @@ func (q *Queue) Name() string { return q.name }
 // Put puts a job into the queue and returns its jid. The klass names the work to do.
 //
 // The data is stored as JSON. A [json.RawMessage], or a []byte that is JSON, is stored byte for
-// byte; a []byte that is not JSON is [ErrInvalid]. Anything else is passed to [json.Marshal], so
-// that a string becomes a JSON string. No data, nil, is an empty object.
+// byte; a []byte that is not JSON is [ErrInvalid]. Anything else is passed to [json.Marshal], so a
+// string becomes a JSON string. Nil becomes an empty object.
 //
-// If a job with the given [JID] exists in any state, it is overwritten and put again. One that is
-// running is taken from its worker and may run twice at once; one that is complete runs again.
+// If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
+// is taken from its worker and may run twice at once; a complete job runs again.
 //
-// Put returns the jid with an error too, unless that is [ErrInvalid]: a call that failed with
-// [ErrUnavailable] may have put the job. To put it again with this jid makes no second job. It is
-// safe as long as no worker has taken the first.
+// Put returns the jid even with an error, unless that is [ErrInvalid]: a call that failed with
+// [ErrUnavailable] may have put the job. Putting it again with this jid makes no second job. That
+// is safe as long as no worker has taken the first.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -53,12 +52,12 @@ func (q *Queue) Put(
 }
 
 // Pop locks at most count jobs for the client's worker and returns them: first those whose lock has
-// ended, then by priority, then by age. There are fewer, or none, if the queue has no more, is
+// expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
 // paused, or runs as many as its max-concurrency allows.
 //
-// The lock lasts for the queue's heartbeat time (60 s unless the settings say otherwise), and must
-// be renewed by [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed
-// with [ErrUnavailable], it may have locked jobs, which come back when their locks end.
+// The lock lasts for the queue's heartbeat time (60 s by default), and must be renewed with
+// [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed with
+// [ErrUnavailable], it may have locked jobs, which can be popped again when their locks expire.
 func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -71,9 +70,9 @@ func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
 	return q.client.decodeJobs("pop", reply)
 }
 
-// Peek returns the next jobs without locking them. Jobs that are due become waiting ones. Pop may
-// return fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock
-// has ended until its worker has had the grace period.
+// Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
+// fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
+// expired until its worker has had the grace period.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns how many jobs the queue has. Jobs that are due become waiting ones.
+// Counts returns how many jobs the queue has. Jobs that are due become waiting.
 func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
@@ -151,7 +150,7 @@ func (r queueReply) counts() QueueCounts {
 	}
 }
 
-// Len returns the total number of jobs that are running, waiting or scheduled.
+// Len returns the total number of running, waiting and scheduled jobs.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	if err := q.check("length"); err != nil {
 		return 0, err
@@ -181,8 +180,8 @@ func (q *Queue) do(ctx context.Context, op string) error {
 	return err
 }
 
-// Unfail puts at most count jobs of a failure group, the oldest failures first, into this queue
-// with fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
+// Unfail puts at most count jobs of a failure group, oldest failures first, into this queue with
+// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
 func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error) {
 	if err := q.checkCount("unfail", count); err != nil {
 		return 0, err
@@ -197,8 +196,8 @@ func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error
 	return decodeInt("unfail", reply)
 }
 
-// Unfail puts at most count jobs of a failure group, the oldest failures first, each into its own
-// queue with fresh retries, and returns how many.
+// Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
+// with fresh retries, and returns how many.
 func (c *Client) Unfail(ctx context.Context, group string, count int) (int, error) {
 	if count < 1 {
 		return 0, invalid("unfail.group", "", "the count %d is not positive", count)
@@ -218,10 +217,10 @@ func (c *Client) Unfail(ctx context.Context, group string, count int) (int, erro
 // Jobs are put when the queue is popped: all that were missed, unless [Backlog] limits them. Their
 // jids are <jid>-1, <jid>-2 and so on. The data is encoded as by [Queue.Put]. Retries default to 5.
 //
-// If a recurring job with the given [JID] exists, it is changed: what the options do not say is
-// reset to its default. It keeps its time as long as its queue and interval stay the same, so that
-// a program can call Recur each time it starts; the offset does not count then. With another queue
-// or interval it starts over.
+// If a recurring job with the given [JID] exists, it is changed: what the options do not set is
+// reset to its default. It keeps its schedule as long as its queue and interval stay the same, and
+// the offset is ignored, so a program can call Recur each time it starts. With another queue or
+// interval it starts over.
 func (q *Queue) Recur(
 	ctx context.Context, klass string, data any, every time.Duration, options ...RecurOption,
 ) (jid string, err error) {

@@ -11,11 +11,11 @@ import (
 )
 
 // A RecurringJob is a snapshot of a job that is put into its queue again and again. Methods that
-// take a context change it on the server and never the struct, except [RecurringJob.Refresh]; jobs
-// that it has put already stay as they are. It is not safe for concurrent use.
+// take a context change it on the server and never the struct, except for [RecurringJob.Refresh].
+// Jobs that it has already put stay as they are. It is not safe for concurrent use.
 //
-// One that did not come from a server, such as RecurringJob{}, has no client: its methods return
-// [ErrInvalid].
+// A RecurringJob that did not come from a client, such as RecurringJob{}, has no client: its
+// methods return [ErrInvalid].
 type RecurringJob struct {
 	// Backlog is how many missed jobs are put at most; 0 means all of them.
 	Backlog int `json:"backlog"`
@@ -74,7 +74,7 @@ func (r *RecurringJob) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// RecurringJob returns a recurring job; [ErrNotFound] if there is none.
+// RecurringJob returns a recurring job, or [ErrNotFound].
 func (c *Client) RecurringJob(ctx context.Context, jid string) (*RecurringJob, error) {
 	if err := checkName("recur.get", "jid", jid); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (r *recurringReply) job(c *Client) *RecurringJob {
 	}
 }
 
-// usable errors when the recurring job did not come from a server.
+// usable returns an error if the recurring job has no client.
 func (r *RecurringJob) usable(op string) error {
 	if r.client == nil {
 		return invalid(op, r.JID, "the recurring job has no client: it did not come from a server")
@@ -140,7 +140,8 @@ func (r *RecurringJob) run(ctx context.Context, op string, args ...any) error {
 	return err
 }
 
-// Refresh reads the recurring job again, with all its fields. It is [ErrNotFound] if it is gone.
+// Refresh reads the recurring job again, with all its fields. If it no longer exists, the error is
+// [ErrNotFound].
 func (r *RecurringJob) Refresh(ctx context.Context) error {
 	if err := r.usable("recur.get"); err != nil {
 		return err
@@ -205,7 +206,6 @@ func (r *RecurringJob) Move(ctx context.Context, queue string) error {
 	return r.update(ctx, "queue", queue)
 }
 
-// update changes one option.
 func (r *RecurringJob) update(ctx context.Context, option, value string) error {
 	return r.run(ctx, "recur.update", r.JID, option, value)
 }

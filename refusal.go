@@ -7,7 +7,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// hints says what to do about a refusal of the server, by its first word.
+// hints holds what to do when the server refuses a command, by the first word of its error.
 var hints = map[string]string{
 	"BUSY":        "a script has run for too long: see SCRIPT KILL",
 	"CLUSTERDOWN": "the cluster does not serve all slots: check its nodes",
@@ -24,19 +24,18 @@ var hints = map[string]string{
 	"WRONGPASS":   "give the client a user and a password that the server knows",
 }
 
-// firstWord matches the word that names the kind of a refusal. Redis 6 puts it inside the error of
-// a script.
+// firstWord matches the first word of a server error. Redis 6 puts it inside the error of a script.
 var firstWord = regexp.MustCompile(`^(?:ERR .*?: -)?([A-Z]+) `)
 
-// refusalOf returns the kind of a server's refusal, as in hints. It is empty if the server did not
-// answer.
+// refusalOf returns the first word of the server's error, as in hints, or the empty string if the
+// server did not answer.
 func refusalOf(err error) string {
 	answer := redisx.Answer(err)
 	switch {
 	case strings.Contains(answer, "ACL failure in script"),
 		strings.Contains(answer, "The user executing the script can't"):
 		return "NOPERM"
-	case strings.Contains(answer, "Protocol error: unauthenticated"): // of a long command
+	case strings.Contains(answer, "Protocol error: unauthenticated"): // the error for a long command
 		return "NOAUTH"
 	case strings.Contains(answer, "max number of clients"):
 		return "MAXCLIENTS"
@@ -47,7 +46,7 @@ func refusalOf(err error) string {
 	return answer
 }
 
-// isGeneral reports whether a refusal is about the server or the user, not about the command.
+// isGeneral reports whether a refusal is about the server or the user, not the command.
 func isGeneral(err error) bool {
 	_, known := hints[refusalOf(err)]
 	return known || redisx.IsAnswer(err) && redisx.NeverRan(err)

@@ -14,13 +14,13 @@ import (
 // too, so that it outlives the loss of the master. If fewer have confirmed it by the timeout, the
 // job is put all the same, and the error is [ErrNotReplicated].
 //
-// Each such call takes one more round trip, from the master to its replicas; [Queue.PutMany] waits
-// once for up to 1000 jobs. It uses the command WAIT.
+// It uses the command WAIT. Each such call takes one more round trip, from the master to its
+// replicas; [Queue.PutMany] waits once for up to 1000 jobs.
 func WithReplicas(count int, timeout time.Duration) ClientOption {
 	return func(c *Client) { c.replicas = &script.Replicas{Count: count, Timeout: timeout} }
 }
 
-// checkReplicas returns an error unless the replicas of such a client can be waited for.
+// checkReplicas returns an error if it is not possible to wait for replicas with this client.
 func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	if r.Count < 1 || r.Timeout < time.Millisecond {
 		return invalid("new", "", "WithReplicas(%d, %v) needs at least 1 replica and 1ms",
@@ -32,13 +32,14 @@ func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 	return nil
 }
 
-// runReplicated runs a command that puts, and waits until replicas have what it wrote.
+// runReplicated runs a command that puts, and waits until the replicas have what it wrote.
 func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
 	reply, err := c.runner.RunReplicated(ctx, *c.replicas, op, args...)
 	var missing *script.ReplicasError
 	if errors.As(err, &missing) {
 		return reply, &Error{
-			Op: op, Code: CodeNotReplicated, JID: jid, Message: "the job was put, but " + missing.Error(), Err: missing.Err,
+			Op: op, Code: CodeNotReplicated, JID: jid,
+			Message: "the job was put, but " + missing.Error(), Err: missing.Err,
 		}
 	}
 	return reply, wrap(op, jid, err)

@@ -15,12 +15,12 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// Missed is what a [Schedule] does about times that passed while no worker was following it.
+// Missed says what a [Schedule] does about times that passed while no worker was following it.
 type Missed string
 
-// What a schedule does about missed times.
+// The values of Missed.
 const (
-	// MissedOnce puts a single job, for the latest of them. It is the default.
+	// MissedOnce puts one job, for the latest of them. It is the default.
 	MissedOnce Missed = "once"
 
 	// MissedAll puts a job for each of them, for at most the last 100.
@@ -30,7 +30,7 @@ const (
 	MissedSkip Missed = "skip"
 )
 
-// maxMissed bounds how many missed jobs MissedAll puts.
+// maxMissed is the maximum number of missed jobs that MissedAll puts.
 const maxMissed = 100
 
 // A Schedule puts a job into a queue at certain times, while a worker runs that has it in
@@ -41,8 +41,8 @@ const maxMissed = 100
 // Unlike a recurring job ([Queue.Recur]), which is put when any client pops its queue, it needs a
 // running worker, and knows calendars and time zones.
 type Schedule struct {
-	// ID names the schedule on the server. To change what a schedule does, keep its ID. The
-	// jid of each job is <ID>@<time>, unless the Options say otherwise.
+	// ID names the schedule on the server. Keep the ID when you change the schedule. The jid of
+	// each job is <ID>@<time>, unless the Options set one.
 	ID string
 
 	// Spec says when the schedule is due. It is one of:
@@ -52,8 +52,8 @@ type Schedule struct {
 	//	"@hourly", "@daily", "@weekly"       and so on
 	//	"@every 90s"                         at whole multiples of 90 s since 1970
 	//
-	// A time that does not exist, because the clocks of the zone are put forward, is due an
-	// hour later. One that occurs twice, because they are put back, is due twice.
+	// A time that does not exist, because clocks in the zone are put forward, is due an hour later.
+	// One that occurs twice, because they are put back, is due twice.
 	Spec string
 
 	// Queue, Klass, Data and Options are those of the job, as for [Queue.Put].
@@ -62,14 +62,13 @@ type Schedule struct {
 	Data    any
 	Options []PutOption
 
-	// Missed says what happens about times that passed while no worker was following the
-	// schedule.
+	// Missed says what to do about times that passed while no worker was following the schedule.
 	//
 	// Defaults to [MissedOnce].
 	Missed Missed
 }
 
-// A schedule is a Schedule that was checked.
+// A schedule is a Schedule that has been checked.
 type schedule struct {
 	Schedule
 	times cron.Schedule
@@ -132,13 +131,13 @@ func newSchedule(s Schedule) (*schedule, error) {
 	message := err.Error()
 	var cause *Error
 	if errors.As(err, &cause) {
-		message = cause.Message // without the random jid of a job that is not put
+		message = cause.Message // without the random jid of a job that was not put
 	}
 	return nil, &Error{Op: "work", Code: CodeInvalid, Err: err,
 		Message: fmt.Sprintf("schedule %q: %s", s.ID, message)}
 }
 
-// parseSpec reads a spec. Its errors have the spec as it was given.
+// parseSpec parses a spec. Its errors quote the spec as it was given.
 func parseSpec(spec string) (cron.Schedule, error) {
 	if strings.TrimSpace(spec) == "" {
 		return nil, errors.New("the spec is empty")
@@ -167,15 +166,15 @@ func parseSpec(spec string) (cron.Schedule, error) {
 	return times, nil
 }
 
-// interval is due at whole multiples of itself since 1970, the same for every process.
+// An interval is due at whole multiples of itself since 1970, the same for every process.
 type interval time.Duration
 
 func (i interval) Next(t time.Time) time.Time {
 	return time.Unix(0, (t.UnixNano()/int64(i)+1)*int64(i)).UTC()
 }
 
-// due returns the times in (last, now] for which a job is to be put, oldest first, and the next
-// time after now.
+// due returns the times in (last, now] for which to put a job, oldest first, and the next time
+// after now.
 func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
@@ -199,16 +198,16 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 	return times, next
 }
 
-// lateness is how long after its time a job may be put without counting as missed.
+// lateness is how late a job may be put without counting as missed.
 const lateness = 10 * time.Second
 
-// errNotYet means that a job is not due by the server's clock.
+// errNotYet means that a job is not due yet by the server's clock.
 var errNotYet = errors.New("not due yet")
 
-// notYetBackoff is how long to wait before such a job is tried again.
+// notYetBackoff is how long to wait before trying such a job again.
 var notYetBackoff = redisx.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 
-// lookInterval bounds how long a worker relies on its own clock to count the server's time.
+// lookInterval is how long a worker relies on its own clock before it asks for the server's time.
 const lookInterval = time.Minute
 
 // follow puts the jobs of a schedule until the worker stops.
@@ -218,7 +217,7 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 		wait, err := w.putDue(ctx, s, &last)
 		switch {
 		case err == nil && wait < 0:
-			return // it is never due again
+			return // never due again
 		case err == nil:
 			failures = 0
 		case errors.Is(err, errNotYet):
@@ -260,9 +259,9 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) boo
 	return false
 }
 
-// putDue puts the jobs that have fallen due since the last one, and updates last. It returns how
-// long to wait before the next look, which is negative if the schedule is never due again. All
-// times are the server's, so that this machine's clock does not matter.
+// putDue puts the jobs that have fallen due since last, and updates last. It returns how long to
+// wait before looking again, or a negative duration if the schedule is never due again. All times
+// are the server's, so that this machine's clock does not matter.
 func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
 	began := time.Now()
 	stored, now, err := w.client.scheduledLast(ctx, s.ID)
@@ -289,7 +288,7 @@ func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time
 	return max(wait, time.Millisecond), nil
 }
 
-// between returns t, or the limit that it is beyond.
+// between returns t, or the limit if t is beyond one.
 func between(earliest, t, latest time.Time) time.Time {
 	if t.Before(earliest) {
 		t = earliest
@@ -300,7 +299,7 @@ func between(earliest, t, latest time.Time) time.Time {
 	return t
 }
 
-// scheduledLast returns when a schedule was last due, and what time it is on the server.
+// scheduledLast returns when a schedule was last due, and the server's time.
 func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.Time, err error) {
 	const op = "schedule.last"
 	reply, err := c.run(ctx, op, "", id)
@@ -320,8 +319,8 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 	return last, now, nil
 }
 
-// putScheduled puts the job of a time, unless another process has done so. It returns errNotYet if
-// the job is not due by the server's clock.
+// putScheduled puts the job for a time, unless another process has done so. It returns errNotYet if
+// the job is not due yet by the server's clock.
 func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
 	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{JID(jid)}, s.Options...))

@@ -13,7 +13,7 @@ import (
 //go:embed lua/*.lua lua/lib/*.lua
 var luaFiles embed.FS
 
-// commands has all scripts.
+// commands holds all scripts.
 var commands = script.NewSet(luaSources())
 
 func luaSources() fs.FS {

@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// A ShardKey says how jobs are assigned to shards.
+// A ShardKey determines how jobs are assigned to shards.
 type ShardKey string
 
 const (
-	// ShardByJID spreads the jobs of each queue over all shards, by their jids. If a jid has a part
-	// in braces, as in "{order-7}-pack", only that part counts, so jobs that depend on one another
-	// can be kept in one shard. It is the default: the empty ShardKey means the same.
+	// ShardByJID spreads the jobs of each queue over all shards by their jids. If a jid has a part
+	// in braces, as in "{order-7}-pack", only that part counts, so that jobs that depend on one
+	// another can be kept in one shard. It is the default: the empty ShardKey means the same.
 	ShardByJID ShardKey = "jid"
 
-	// ShardByQueue keeps all jobs of a queue in one shard, and spreads the queues by their names.
+	// ShardByQueue keeps all jobs of a queue in one shard and spreads the queues by their names.
 	ShardByQueue ShardKey = "queue"
 )
 
-// Shards spread jobs over several namespaces, for workloads that have outgrown one server: on
-// several masters of a cluster, or on separate servers. A job stays in the shard where it was put,
-// whatever queues it goes through, so these are per shard:
+// Shards spread jobs over several namespaces, for workloads that have outgrown one server. The
+// namespaces may be on several masters of a cluster or on separate servers. A job stays in the
+// shard where it was put, whatever queues it goes through, so these are per shard:
 //
 //   - the order of jobs, by priority and age;
 //   - dependencies: a dependency on a job of another shard is [ErrWrongShard];
@@ -38,9 +38,10 @@ type Shards struct {
 }
 
 // NewShards spreads jobs over the namespaces of clients. A job's shard is chosen by its key and the
-// name of the namespace (rendezvous hashing), independently of the order of the clients: adding a
-// shard to n others sends one in n+1 of future jobs to a different shard. No client at all, a nil
-// client, and two clients with the same namespace, even on different servers, are [ErrInvalid].
+// name of the namespace (rendezvous hashing), regardless of the order of the clients: adding a
+// shard to n others sends one in n+1 of future jobs to a different shard. The error is [ErrInvalid]
+// if there are no clients, a client is nil, or two clients have the same namespace, even on
+// different servers.
 //
 // To remove a shard, stop putting jobs into it, and keep its workers running until it is empty.
 func NewShards(key ShardKey, clients ...*Client) (*Shards, error) {
@@ -67,7 +68,7 @@ func NewShards(key ShardKey, clients ...*Client) (*Shards, error) {
 // Clients returns the shards' clients, in the order in which they were given.
 func (s *Shards) Clients() []*Client { return slices.Clone(s.clients) }
 
-// ClientFor returns the client of the shard into which a job with this queue and jid is put.
+// ClientFor returns the client of the shard for a job with this queue and jid.
 func (s *Shards) ClientFor(queue, jid string) *Client {
 	name := queue
 	if s.key == ShardByJID {
@@ -82,7 +83,7 @@ func (s *Shards) ClientFor(queue, jid string) *Client {
 	})
 }
 
-// weight ranks the shards for a name: the one with the greatest weight gets it.
+// weight ranks the shards for a name, which goes to the one with the greatest weight.
 func weight(c *Client, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.Namespace()))
@@ -100,7 +101,7 @@ func (s *Shards) Queue(name string) *ShardedQueue {
 }
 
 // Job returns a job, whichever shard has it, or [ErrNotFound]. It asks all shards, because a job
-// that was put before a shard was added, or into another queue, is not where its key says.
+// that was put before a shard was added, or into another queue, is not in the shard of its key.
 func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
 	return sums, nil
 }
 
-// plus adds the counts of two shards. A queue that is paused in one of them counts as paused.
+// plus adds the counts of two shards. A queue that is paused in either counts as paused.
 func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 	return QueueCounts{
 		Name:      c.Name,
@@ -153,8 +154,8 @@ func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 	}
 }
 
-// ask calls question for each of several concurrently, and returns the answers and the first error,
-// both in their order.
+// ask calls question for each element of several concurrently. It returns the answers, and the
+// first error, in the order of the elements.
 func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
 	var all sync.WaitGroup
@@ -170,13 +171,14 @@ func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	return answers, nil
 }
 
-// each calls do for each of several concurrently, and returns the first error in their order.
+// each calls do for each element of several concurrently, and returns the first error in their
+// order.
 func each[T any](several []T, do func(one T) error) error {
 	_, err := ask(several, func(one T) (struct{}, error) { return struct{}{}, do(one) })
 	return err
 }
 
-// A ShardedQueue is a queue whose jobs are spread over shards. It is a lightweight handle.
+// A ShardedQueue is a lightweight handle to a queue whose jobs are spread over shards.
 type ShardedQueue struct {
 	shards *Shards
 	name   string
@@ -186,9 +188,9 @@ type ShardedQueue struct {
 func (q *ShardedQueue) Name() string { return q.name }
 
 // Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
-// exists in a shard where its key does not belong, a second job is made. With [DependsOn], Put first
-// asks all other shards for those jobs: if one has any, the error is [ErrWrongShard] and nothing is
-// put.
+// exists in a shard where its key does not belong, a second job is made. With [DependsOn], Put
+// first looks for those jobs in all other shards: if one has any, the error is [ErrWrongShard] and
+// nothing is put.
 func (q *ShardedQueue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (string, error) {
@@ -250,7 +252,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 	return slices.DeleteFunc(jidsOf(puts), func(jid string) bool { return !done[jid] }), err
 }
 
-// part groups jobs by their shards.
+// part groups puts by shard.
 func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*put, error) {
 	shards := map[string]*Client{} // by jid
 	for _, jid := range jidsOf(puts) {

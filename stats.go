@@ -13,14 +13,14 @@ import (
 
 // Stats are the statistics of a queue on one day (UTC).
 type Stats struct {
-	Failed   int     `json:"failed"`   // jobs that failed that day and still are failed
+	Failed   int     `json:"failed"`   // jobs that failed that day and are still failed
 	Failures int     `json:"failures"` // failures
 	Retries  int     `json:"retries"`  // locks that workers lost
 	Wait     Summary `json:"wait"`     // from put to pop, of the jobs popped that day
 	Run      Summary `json:"run"`      // from pop to complete, of the jobs completed that day
 }
 
-// Summary describes a distribution of durations. In JSON, durations are numbers of seconds.
+// A Summary summarizes durations. In JSON, durations are numbers of seconds.
 type Summary struct {
 	Count     int
 	Mean      time.Duration
@@ -28,7 +28,7 @@ type Summary struct {
 	Histogram []Bucket      // shortest first, without empty buckets
 }
 
-// Bucket counts the durations in [From, To). In JSON, durations are numbers of seconds.
+// A Bucket counts the durations in [From, To). In JSON, durations are numbers of seconds.
 type Bucket struct {
 	From, To time.Duration
 	Count    int
@@ -49,11 +49,11 @@ func (s Summary) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (s *Summary) UnmarshalJSON(text []byte) error {
-	var told summaryJSON
-	err := json.Unmarshal(text, &told)
-	*s = Summary{told.Count, durationOf(told.Mean), durationOf(told.Std), nil}
-	if len(told.Histogram) > 0 {
-		s.Histogram = told.Histogram
+	var decoded summaryJSON
+	err := json.Unmarshal(text, &decoded)
+	*s = Summary{decoded.Count, durationOf(decoded.Mean), durationOf(decoded.Std), nil}
+	if len(decoded.Histogram) > 0 {
+		s.Histogram = decoded.Histogram
 	}
 	return err
 }
@@ -71,15 +71,15 @@ func (b Bucket) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (b *Bucket) UnmarshalJSON(text []byte) error {
-	var told bucketJSON
-	err := json.Unmarshal(text, &told)
-	*b = Bucket{durationOf(told.From), durationOf(told.To), told.Count}
+	var decoded bucketJSON
+	err := json.Unmarshal(text, &decoded)
+	*b = Bucket{durationOf(decoded.From), durationOf(decoded.To), decoded.Count}
 	return err
 }
 
 func secondsOf(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// durationOf rounds, so that seconds which were written with a fraction are read as they were.
+// durationOf rounds, so that seconds with a fraction survive being written and read.
 func durationOf(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
@@ -137,8 +137,8 @@ func (r summaryReply) summary() Summary {
 	return s
 }
 
-// bucketAt returns where a histogram's bucket begins and how wide it is. A histogram has 60
-// seconds, then 59 minutes, 23 hours, and days.
+// bucketAt returns where a histogram's bucket begins and how wide it is. A histogram has buckets
+// for 60 seconds, then 59 minutes, 23 hours, and days.
 func bucketAt(i int) (from, width time.Duration) {
 	switch {
 	case i < 60:

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// parseURL parses the URL of a server. A malformed URL may hold the password anywhere, so errors quote
-// nothing of it but the names of options, and don't wrap the parser's error.
+// parseURL parses the URL of a server. A malformed URL may have the password anywhere, so errors
+// quote only the names of options, and don't wrap the parser's error.
 func parseURL(raw string) (*redis.Options, error) {
 	if problem := misspelt(raw); problem != "" {
 		return nil, invalid("dial", "", "%s", problem)
@@ -28,7 +28,7 @@ const wantURL = "want redis://localhost:6379 or the like"
 const specialCharacter = "the URL can't be read: is there a special character in the password? " +
 	"write it percent-encoded, as in %2F"
 
-// misspelt says why a URL can't be that of a server; empty when its parts can be told apart.
+// misspelt returns what is wrong with a URL, or the empty string if its parts can be recognized.
 func misspelt(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	switch {
@@ -42,8 +42,8 @@ func misspelt(raw string) string {
 		return "the URL's scheme is not redis, rediss or unix: " + wantURL +
 			"; for sentinels or a cluster, use New with a client of go-redis"
 	}
-	// The host begins after the last @ before the path: an @ further on means that the password was
-	// cut off too early.
+	// The host begins after the last @ before the path: an @ further on means that the password has
+	// a character that is not encoded.
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 && strings.Contains(rest[end:], "@") {
 		return specialCharacter
 	}
@@ -62,7 +62,7 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// whyRefused says which part of a URL that can be parsed is refused by go-redis.
+// whyRefused returns which part of a parsed URL go-redis refuses.
 func whyRefused(raw string) string {
 	parsed, err := url.Parse(raw)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 //
 // Register handlers, then call [Worker.Run], or [Worker.Start] and later [Worker.Stop].
 type Worker struct {
-	client    *Client // in the worker's name
+	client    *Client // under the worker's name
 	cfg       WorkerConfig
-	named     bool // the name was chosen by the user, and might be shared
+	named     bool // the user chose the name, so another process may share it
 	schedules []*schedule
 	base      context.Context // the parent of the handlers' contexts
 
-	// Its parts have locks of their own. None of them is held while the worker talks to the
-	// server, logs, or calls handlers, the Observer or other code of the user.
+	// The parts have their own mutexes. None is held while the worker talks to the server, logs, or
+	// calls handlers, the Observer or other user code.
 	counters counters
 	health   health
 	listener *listener
@@ -34,9 +34,9 @@ type Worker struct {
 	observer *observer
 	outbox   *outbox
 
-	quit    latch // no more jobs are to be taken
-	quiet   latch // after that: no job runs, and the server knows all outcomes
-	abandon latch // running jobs are to be released
+	quit    latch // take no more jobs
+	quiet   latch // after quit: no job is held, and the server knows all outcomes
+	abandon latch // release running jobs
 	closed  latch // everything has ended
 
 	finishing atomic.Int32 // how many handlers have returned and are being dealt with
@@ -46,10 +46,10 @@ type Worker struct {
 	middleware []Middleware // not changed after the start
 	state      workerState
 	paused     bool
-	active     map[*activeJob]bool // those whose handlers have not returned, held or not
-	unfinished []string            // jids of jobs whose handlers may run on after the worker
-	cutShort   error               // the end of the context because of which they do
-	stopErr    error               // what Stop returns
+	active     map[*activeJob]bool // jobs whose handlers have not returned, held or not
+	unfinished []string            // jids of jobs whose handlers may outlive the worker
+	cutShort   error               // the error of the context that cut them short
+	stopErr    error               // the result of Stop
 }
 
 type workerState int
@@ -61,8 +61,8 @@ const (
 	workerClosed
 )
 
-// NewWorker returns a worker of a client's queues. It does nothing until it is started. A
-// configuration that can't be used is [ErrInvalid]. A nil client panics.
+// NewWorker returns a worker for a client's queues. It does nothing until it is started. If the
+// configuration is invalid, the error is [ErrInvalid]. NewWorker panics if the client is nil.
 func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	if client == nil {
 		panic("qless: NewWorker: nil client")
@@ -96,15 +96,15 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-// Name returns the name under which the worker holds its locks.
+// Name returns the worker's name, under which it holds its locks.
 func (w *Worker) Name() string { return w.client.worker }
 
-// Handle registers a handler for a klass or, with a * at the end, for every klass with that
-// prefix: "Mail::*" takes Mail::Welcome, and "*" takes every klass. The handler of the klass
-// itself goes first, then that of the longest prefix.
+// Handle registers a handler for a klass or, with a * at the end, for every klass with that prefix:
+// "Mail::*" matches Mail::Welcome, and "*" every klass. An exact match takes precedence, then the
+// longest prefix.
 //
-// It panics if the klass is empty or has a handler already, the handler or an option is nil
-// or invalid, or the worker was started.
+// It panics if the klass is empty or already has a handler, the handler or an option is nil or
+// invalid, or the worker was started.
 func (w *Worker) Handle(klass string, handler Handler, options ...HandleOption) {
 	r := newRoute(klass, handler, options)
 	w.mu.Lock()
@@ -173,12 +173,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.wait()
 }
 
-// Start starts the worker and returns at once. When the context ends, the worker stops as by
-// [Worker.Stop]. The contexts of handlers inherit the values of the context.
+// Start starts the worker and returns at once. When the context ends, the worker stops as if by
+// [Worker.Stop]. The contexts of handlers inherit its values.
 //
-// Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped
-// before, or this process runs another worker with its name on the same server and namespace.
-// It is no error if the server is away: the worker waits for it.
+// Start returns [ErrInvalid] if no handler is registered, the worker was started or stopped before,
+// or this process runs another worker with its name on the same server and namespace. It is not an
+// error if the server is away: the worker waits for it.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,14 +196,14 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the worker. It takes no new jobs, and waits until the running ones have ended and
-// the server knows their outcomes, for up to the ShutdownTimeout or until the context ends.
-// Then it ends the contexts of the jobs that still run, and releases them for other workers
+// Stop stops the worker. It takes no new jobs and waits until the running ones have ended and the
+// server knows their outcomes, for up to the ShutdownTimeout or until the context ends. Then it
+// ends the contexts of the jobs that are still running, and releases the jobs for other workers
 // without using up a retry. It does not wait for their handlers.
 //
-// If everything ended in time, Stop returns nil. Else it returns an [ErrStopped] that names the
-// jobs whose handlers may still run, or says how many outcomes the server did not take. It
-// wraps the error of the context if that has ended first. A later call returns the same.
+// If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
+// the jobs whose handlers may still be running, or says how many outcomes the server did not
+// accept. It wraps the error of the context if that ended first. Later calls return the same.
 //
 // If the server does not answer, Stop returns about a second after the last job has ended, or
 // when the connection's read timeout is over: the locks then expire. A worker that
@@ -214,13 +214,13 @@ func (w *Worker) Stop(ctx context.Context) error {
 	return w.end(ctx, timer.C)
 }
 
-// Drain stops the worker as [Worker.Stop] does, but waits for running jobs without a timeout,
-// until they have ended or the context has.
+// Drain stops the worker as [Worker.Stop] does, but without the ShutdownTimeout: it waits until the
+// running jobs or the context have ended.
 func (w *Worker) Drain(ctx context.Context) error {
 	return w.end(ctx, nil)
 }
 
-// end stops the worker. Running jobs have until the timeout or the end of the context.
+// end stops the worker. Running jobs have until the timeout or the end of the context to finish.
 func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
 	w.mu.Lock()
 	if w.state == workerNew {
@@ -239,7 +239,7 @@ func (w *Worker) end(ctx context.Context, timeout <-chan time.Time) error {
 	return w.wait()
 }
 
-// cut has running jobs released, because of the end of a context or because time ran out.
+// cut has running jobs released. The cause is the error of the context, or nil for the timeout.
 func (w *Worker) cut(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,7 +248,7 @@ func (w *Worker) cut(cause error) {
 	}
 }
 
-// wait waits until the worker has stopped, and returns what Stop returns.
+// wait waits until the worker has stopped, and returns the result of Stop.
 func (w *Worker) wait() error {
 	<-w.closed.c
 	w.mu.Lock()
@@ -259,7 +259,7 @@ func (w *Worker) wait() error {
 // Closed returns a channel that is closed when the worker has stopped.
 func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
 
-// Pause takes no further jobs until [Worker.Resume]. Running ones go on.
+// Pause stops taking jobs until [Worker.Resume]. Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
 // Resume takes jobs again after [Worker.Pause]. The worker asks for jobs at once, and whether a
@@ -288,21 +288,21 @@ func (w *Worker) currentState() workerState {
 	return w.state
 }
 
-// takesJobs reports whether the worker wants jobs.
+// takesJobs reports whether the worker is running and not paused.
 func (w *Worker) takesJobs() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state == workerRunning && !w.paused
 }
 
-// activate notes that the handler of a job is about to be called.
+// activate records that the handler of a job is about to be called.
 func (w *Worker) activate(a *activeJob) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active[a] = true
 }
 
-// retire notes that the handler of a job has returned. Its report goes into the outbox in the
+// retire records that the handler of a job has returned. It adds the report to the outbox in the
 // same step, so that it is sent together with the request for the next job.
 func (w *Worker) retire(a *activeJob, reports ...*report) {
 	w.mu.Lock()
@@ -311,25 +311,25 @@ func (w *Worker) retire(a *activeJob, reports ...*report) {
 	w.outbox.add(reports...)
 }
 
-// load returns what the loop needs to know, and takes the reports from the outbox.
+// load returns the state that the loop needs, and takes the reports from the outbox.
 func (w *Worker) load() (state workerState, paused bool, active int, reports []*report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state, w.paused, len(w.active), w.outbox.take()
 }
 
-// isQuiet reports whether no lock is held, and the server knows all outcomes. A job goes from the
-// lock keeper to the outbox, so they are asked in that order.
+// isQuiet reports whether no lock is held and the server knows all outcomes. Jobs move from the
+// lock keeper to the outbox, so they are checked in that order.
 func (w *Worker) isQuiet() bool { return w.locks.isEmpty() && w.outbox.isEmpty() }
 
-// checkQuiet notes if a worker that stops has nothing left to wait for.
+// checkQuiet opens quiet if the worker is stopping and has nothing left to wait for.
 func (w *Worker) checkQuiet() {
 	if w.currentState() == workerStopping && w.isQuiet() {
 		w.quiet.open()
 	}
 }
 
-// run runs all parts of the worker, from start to end.
+// run runs all parts of the worker until it has stopped.
 func (w *Worker) run(ctx context.Context) {
 	base, cancel := context.WithCancel(w.base)
 	listening, stopListening := context.WithCancel(base)
@@ -360,7 +360,7 @@ func (w *Worker) run(ctx context.Context) {
 	}
 	patience := leaveTimeout
 	if !within(patience, looped) {
-		cancel() // the server is away: the locks will end by themselves
+		cancel() // the server is away: leave the locks to expire
 		patience = 0
 	}
 	stopListening()
@@ -377,12 +377,12 @@ func (w *Worker) run(ctx context.Context) {
 	w.close()
 }
 
-// leaveTimeout bounds each of the last steps of a worker whose server may be away: to report
-// outcomes, and to deregister.
+// leaveTimeout limits each of a worker's last steps, reporting outcomes and deregistering, because
+// the server may be away.
 const leaveTimeout = time.Second
 
-// cutTimeout is how long the parts of a worker may take to end once their context has ended. One
-// that waits for an answer can't be interrupted: go-redis waits until its read timeout.
+// cutTimeout is how long to wait for the parts of a worker once their context has ended. A part
+// that waits for a reply can't be interrupted: go-redis waits until its read timeout.
 const cutTimeout = 100 * time.Millisecond
 
 func (w *Worker) setState(state workerState) {
@@ -391,7 +391,7 @@ func (w *Worker) setState(state workerState) {
 	w.state = state
 }
 
-// setUnfinished notes, once, which handlers have not returned.
+// setUnfinished records, once, which handlers have not returned.
 func (w *Worker) setUnfinished() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -404,11 +404,11 @@ func (w *Worker) setUnfinished() {
 	slices.Sort(w.unfinished)
 }
 
-// close notes that the worker has stopped.
+// close marks the worker as stopped.
 func (w *Worker) close() {
 	w.setState(workerClosed)
 	undelivered := w.outbox.close()
-	w.setUnfinished() // a handler may go on that has lost its lock
+	w.setUnfinished() // a handler that has lost its lock may still be running
 	w.mu.Lock()
 	w.stopErr = stopError(w.unfinished, undelivered, w.cutShort)
 	w.mu.Unlock()
@@ -416,7 +416,7 @@ func (w *Worker) close() {
 	w.closed.open()
 }
 
-// stopError returns what Stop returns for a worker that did not end everything in time.
+// stopError returns the result of Stop.
 func stopError(unfinished []string, undelivered int, cause error) error {
 	var problems []string
 	if n := len(unfinished); n > 0 {
@@ -436,14 +436,14 @@ func stopError(unfinished []string, undelivered int, cause error) error {
 	return &Error{Op: "stop", Code: CodeStopped, Message: strings.Join(problems, "; "), Err: cause}
 }
 
-// closedAfter returns a channel that is closed when a function has returned.
+// closedAfter runs a function and returns a channel that is closed when it has returned.
 func closedAfter(run func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { run(); close(done) }()
 	return done
 }
 
-// within reports whether a channel is closed within a time.
+// within waits for a channel to be closed, and reports whether that happened within d.
 func within(d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

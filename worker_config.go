@@ -11,20 +11,20 @@ import (
 
 // A WorkerConfig configures a worker. Only Queues is required.
 //
-// In a number or a duration 0 stands for the default. Where a field can be switched off, -1
-// does so; other negative values are refused.
+// A number or duration of 0 means the default. Where a field can be disabled, -1 does so; other
+// negative values are invalid.
 type WorkerConfig struct {
 	// Backoff returns how long a job waits before it is retried after an error.
 	//
 	// Defaults to [DefaultBackoff].
 	Backoff Backoff
 
-	// Concurrency is how many jobs are worked at once.
+	// Concurrency is how many jobs run at once.
 	//
 	// Defaults to 10.
 	Concurrency int
 
-	// FailGroup names the failure group of a job that fails because it has no retries left.
+	// FailGroup returns the failure group of a job that fails because it has no retries left.
 	//
 	// Defaults to [DefaultFailGroup].
 	FailGroup func(job *Job, err error) string
@@ -42,16 +42,15 @@ type WorkerConfig struct {
 	// Defaults to 0, which means never, as -1 does.
 	MaxRunTime time.Duration
 
-	// Name is the worker's name, under which it holds its locks. No other live worker of the
-	// namespace may have it.
+	// Name is the worker's name, under which it holds its locks. It must be unique among the live
+	// workers of the namespace.
 	//
 	// Defaults to host-pid-random.
 	Name string
 
-	// Observer is called when a job starts, when it ends, and when something goes wrong in
-	// between, for metrics and traces. It is called from several goroutines at once, in order
-	// for each job. The worker waits for it, so it should be quick, and must not stop the
-	// worker.
+	// Observer is called when a job starts, when it ends, and when something goes wrong in between,
+	// for metrics and traces. It is called concurrently, but in order for each job. The worker
+	// waits for it, so it should be fast, and must not stop the worker.
 	//
 	// Defaults to nil, which means that events are not reported.
 	Observer func(event JobEvent)
@@ -61,30 +60,30 @@ type WorkerConfig struct {
 	// Defaults to [OrderStrict].
 	Order Order
 
-	// PollInterval is the longest that an idle worker waits before it asks for jobs again if
-	// nothing wakes it. It should be the same for all workers of a queue, and less than an
-	// hour, as a job with a longer delay wakes nobody.
+	// PollInterval is how long an idle worker waits at most before it asks for jobs again, if
+	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
+	// because a job with a longer delay wakes no worker.
 	//
 	// Defaults to 10 s.
 	PollInterval time.Duration
 
-	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in
-	// "mail-*" the * stands for any text, and "!mail-slow" excludes a queue that the others
-	// match. Patterns match queues as they appear. If they match more than 1000, queues that
+	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
+	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
+	// queues are matched as they appear. If the patterns match more than 1000 queues, those that
 	// had jobs at the last poll are preferred.
 	Queues []string
 
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
 	Schedules []Schedule
 
-	// ShutdownTimeout is how long running jobs may take to end when the worker is stopped.
-	// After that their contexts end, and they are released for other workers.
+	// ShutdownTimeout is how long running jobs may take to finish when the worker is stopped. After
+	// that their contexts end, and they are released for other workers.
 	//
 	// Defaults to 20 s. The value -1 means no time.
 	ShutdownTimeout time.Duration
 
-	// UnknownKlassDelay is how long a job waits if its klass has no handler here. It is
-	// released for a worker that has one, without using up a retry.
+	// UnknownKlassDelay is the delay of a job whose klass has no handler in this worker. It is
+	// released, without using up a retry, for a worker that has one.
 	//
 	// Defaults to 15 s. The value -1 means at once.
 	UnknownKlassDelay time.Duration
@@ -154,7 +153,7 @@ func (c WorkerConfig) checkQueues() error {
 	return nil
 }
 
-// badConfig returns the error for a field of a WorkerConfig.
+// badConfig returns the error for an invalid field of a WorkerConfig.
 func badConfig(format string, args ...any) *Error {
 	return invalid("work", "", "WorkerConfig."+format, args...)
 }

@@ -2,10 +2,9 @@ package qless
 
 import "time"
 
-// What the tests of the worker need from its inside.
+// Internals that the tests of the worker need.
 
-// Due returns the times at which a schedule puts jobs, after last and not after now, and the
-// next time after now.
+// Due returns the times in (last, now] at which a schedule puts jobs, and the next time after now.
 func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
 	checked, err := newSchedule(s)
 	if err != nil {
@@ -14,7 +13,7 @@ func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
 	return checked.due(last, now)
 }
 
-// ResolveQueues returns what patterns match among the known queues, of which some have jobs.
+// ResolveQueues returns the known queues that patterns match. The ready queues have jobs.
 func ResolveQueues(patterns, known []string, ready ...string) []string {
 	r := reservation{patterns: patterns}
 	r.resolve(known)

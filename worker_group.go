@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// A WorkerGroup is a worker of several namespaces, such as those of [Shards] or of tenants. It
-// has one [Worker] for each, with the same handlers, and starts and stops them together.
+// A WorkerGroup is a worker for several namespaces, such as those of [Shards] or of tenants. It has
+// one [Worker] for each, with the same handlers, and starts and stops them together.
 type WorkerGroup struct {
 	workers []*Worker
 }
 
-// NewWorkerGroup returns a group with one worker for each client. Each has the whole config, so
-// the group works up to Concurrency jobs of each namespace at once. Each of the Schedules is
-// followed in one of the namespaces, which its ID picks. A configuration that can't be used is
-// [ErrInvalid], and so is no client. A nil client panics.
+// NewWorkerGroup returns a group with one worker for each client. Each has the whole config, so the
+// group runs up to Concurrency jobs of each namespace at once. Each of the Schedules is followed in
+// one of the namespaces, chosen by its ID. If the configuration is invalid or there are no clients,
+// the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (*WorkerGroup, error) {
 	if len(clients) == 0 {
 		return nil, invalid("work", "", "no clients")
@@ -55,9 +55,9 @@ func (g *WorkerGroup) Use(middleware ...Middleware) {
 	}
 }
 
-// Run starts the workers and blocks until all have stopped: because the context has ended, or
-// by [WorkerGroup.Stop] or [WorkerGroup.Drain]. It returns the error of [WorkerGroup.Start], or
-// what Stop returned.
+// Run starts the workers and blocks until all have stopped, because the context has ended or
+// [WorkerGroup.Stop] or [WorkerGroup.Drain] was called. It returns the error of [WorkerGroup.Start]
+// or Stop.
 func (g *WorkerGroup) Run(ctx context.Context) error {
 	if err := g.Start(ctx); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (g *WorkerGroup) Drain(ctx context.Context) error {
 	return each(g.workers, func(w *Worker) error { return w.Drain(ctx) })
 }
 
-// Healthy returns nil if all workers are healthy, as [Worker.Healthy] says, else the first
-// error.
+// Healthy returns nil if all workers are healthy, see [Worker.Healthy], and the first error
+// otherwise.
 func (g *WorkerGroup) Healthy() error {
 	return each(g.workers, (*Worker).Healthy)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// relays is how many workers of a namespace relay.
+// relays is how many workers of a namespace should relay.
 const relays = 2
 
 // Channels of this project's own.
 const (
-	channelWake   = "x:wake:"  // and the worker: a job is ready
-	channelQueues = "x:queues" // a queue is new
+	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
+	channelQueues = "x:queues" // a queue has appeared
 	channelListen = "x:listen" // nothing is published: its subscribers are counted
 	channelLog    = "log"
 )
@@ -43,10 +43,10 @@ type listener struct {
 	mu           sync.Mutex
 	events       *Events
 	since        time.Time       // when events began
-	relaying     bool            // it listens for jobs that wake nobody
-	change       int             // 1: begin to relay; -1: end that
-	wakeAny      bool            // it may have missed such jobs
-	wakeQueues   map[string]bool // queues whose new jobs woke nobody
+	relaying     bool            // it listens for jobs of other clients
+	change       int             // 1: begin relaying; -1: end it
+	wakeAny      bool            // it may have missed some
+	wakeQueues   map[string]bool // queues whose new jobs woke no worker
 	queuesAreNew bool
 }
 
@@ -93,8 +93,8 @@ func (l *listener) subscribed(events *Events) {
 	l.events, l.since, l.relaying, l.change = events, time.Now(), false, 0
 }
 
-// resubscribe is called when the server says that it has no subscription of this worker, though
-// there was one before it was asked: on a cluster, that of a former master.
+// resubscribe is called when the server says that this worker is not subscribed. If the
+// subscription is older than the question, it is, on a cluster, one to a former master.
 func (l *listener) resubscribe(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *listener) queueAppeared() {
 	l.jobsReady()
 }
 
-// takeNewQueues reports, once, that there may be a new queue.
+// takeNewQueues reports whether there may be a new queue, and resets that.
 func (l *listener) takeNewQueues() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,15 +164,15 @@ func (l *listener) takeNewQueues() bool {
 	return appeared
 }
 
-// isRelaying reports whether this worker wakes others for jobs of other clients.
+// isRelaying reports whether this worker wakes others for the jobs of other clients.
 func (l *listener) isRelaying() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.relaying
 }
 
-// needRelays has this worker relay if too few do, and end that if too many do: by chance, so that
-// not all of them end at once.
+// needRelays has this worker begin to relay if too few do, and stop if too many do. It stops at
+// random, so that not all of them stop at once.
 func (l *listener) needRelays(there int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ func (l *listener) needRelays(there int) {
 	}
 }
 
-// wakeFor has a worker woken for a job whose script woke nobody.
+// wakeFor has a worker woken for a job whose script woke none.
 func (l *listener) wakeFor(queue string) {
 	l.mu.Lock()
 	l.wakeQueues[queue] = true
@@ -196,8 +196,8 @@ func (l *listener) wakeFor(queue string) {
 	l.relay.notify()
 }
 
-// wakeAll has a worker woken for each queue that has jobs: some may have been put while nobody
-// listened.
+// wakeAll has a worker woken for each queue that has jobs: some may have been put while no worker
+// was listening.
 func (l *listener) wakeAll() {
 	l.mu.Lock()
 	l.wakeAny = true
@@ -205,7 +205,7 @@ func (l *listener) wakeAll() {
 	l.relay.notify()
 }
 
-// runRelay does what needRelays, wakeFor and wakeAll noted.
+// runRelay does what needRelays, wakeFor and wakeAll have requested.
 func (l *listener) runRelay(ctx context.Context) {
 	for failures := 0; ; {
 		select {
@@ -227,15 +227,14 @@ func (l *listener) runRelay(ctx context.Context) {
 		if failures == 1 && ctx.Err() == nil {
 			l.log.cantWake(queues, err)
 		}
-		l.wakeAll() // again, whatever became of this
+		l.wakeAll() // it is not known which were woken
 		if !redisx.WhileAway.Wait(ctx, failures) {
 			return
 		}
 	}
 }
 
-// takeWakes takes the queues that have jobs for which nobody was woken, and whether there may be
-// others.
+// takeWakes returns the queues whose jobs woke no worker, and whether there may be others.
 func (l *listener) takeWakes() (queues []string, wakeAny bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +244,7 @@ func (l *listener) takeWakes() (queues []string, wakeAny bool) {
 	return queues, wakeAny
 }
 
-// wake wakes a worker of each of some queues, or of each queue that has jobs.
+// wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
 func (l *listener) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	if wakeAny {
 		queues = nil
@@ -254,8 +253,8 @@ func (l *listener) wake(ctx context.Context, queues []string, wakeAny bool) erro
 	return err
 }
 
-// changeRelaying begins to listen for jobs that wake nobody, or ends that. If the connection is
-// broken, the one that replaces it does so.
+// changeRelaying begins or ends listening for the jobs of other clients. If the connection is
+// broken, that takes effect on the one that replaces it.
 func (l *listener) changeRelaying(ctx context.Context) {
 	l.mu.Lock()
 	events, change := l.events, l.change

@@ -13,11 +13,11 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// renewBatch bounds how many locks one script renews.
+// renewBatch is the maximum number of locks that one script renews.
 const renewBatch = 500
 
-// A lockKeeper holds the locks of the jobs at work. It renews each at a third of its time,
-// whatever the handler does, and lets go of those that are lost.
+// A lockKeeper holds the locks of the running jobs. It renews each after a third of its time,
+// whatever the handler does, and drops those that are lost.
 type lockKeeper struct {
 	client *Client
 	log    *workerLog
@@ -26,23 +26,23 @@ type lockKeeper struct {
 
 	mu      sync.Mutex
 	jobs    map[string]*activeJob // by jid
-	leaving map[*activeJob]bool   // taken out, and their reports are not in the outbox yet
+	leaving map[*activeJob]bool   // taken, and their reports are not in the outbox yet
 	closed  bool                  // no further jobs are tracked
-	next    time.Time             // when the keeper looks again by itself
+	next    time.Time             // when the keeper looks again unless signaled
 }
 
-// A lock is what a lockKeeper knows of the lock of a job. The keeper's mutex guards it.
+// A lock is what a lockKeeper knows about the lock of a job. The keeper's mutex guards it.
 type lock struct {
 	until   time.Time   // when it ends, by this process's clock
 	renewAt time.Time   // when to renew it
-	expiry  *time.Timer // goes off when it ends
-	suspect error       // why it may be lost, as an event says
+	expiry  *time.Timer // fires when it ends
+	suspect error       // why it may be lost, according to an event
 	expired bool        // it ended before it could be renewed
-	cause   error       // why the keeper let go of the job
+	cause   error       // why the keeper dropped the job
 }
 
-// lostLock is a lock that was lost, and why. Problem is what the server said of it; it is empty
-// if the lock has expired.
+// A lostLock is a lock that was lost, and why. The problem is the server's answer, or empty if the
+// lock expired.
 type lostLock struct {
 	job     *activeJob
 	cause   error
@@ -56,15 +56,15 @@ func newLockKeeper(client *Client, log *workerLog, lost func(lostLock)) *lockKee
 	}
 }
 
-// extend notes that the lock lasts for a time, counted from when it was asked for.
+// extend sets the lock to end a heartbeat after the time at which it was requested.
 func (l *lock) extend(asked time.Time, heartbeat time.Duration) {
 	l.until = asked.Add(heartbeat)
 	l.renewAt = asked.Add(heartbeat / 3)
 }
 
-// track begins to keep the lock of a job. It returns an earlier run of the same job that was
-// still tracked: its lock has ended, or the server would not have given out the job. Ok is false
-// if the keeper takes no more jobs.
+// track begins to keep the lock of a job. It returns an earlier run of the same job if that was
+// still tracked: its lock must have ended for the server to hand out the job again. Ok is false if
+// the keeper accepts no more jobs.
 func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +83,7 @@ func (k *lockKeeper) track(a *activeJob) (replaced *activeJob, ok bool) {
 	return replaced, true
 }
 
-// drop lets go of a job for a reason. The mutex is held.
+// drop stops keeping the lock of a job. The mutex is held.
 func (k *lockKeeper) drop(a *activeJob, cause error) {
 	delete(k.jobs, a.jid)
 	a.lock.cause = cause
@@ -91,8 +91,8 @@ func (k *lockKeeper) drop(a *activeJob, cause error) {
 	a.lock.expiry.Stop()
 }
 
-// take takes out a job whose handler has returned, and reports whether its lock is held. Then
-// it counts as leaving until left is called, so that it is always here or in the outbox.
+// take removes a job whose handler has returned, and reports whether its lock is still held. If so,
+// the job counts as leaving until left is called, so that it is always in the keeper or the outbox.
 func (k *lockKeeper) take(a *activeJob) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,14 +105,14 @@ func (k *lockKeeper) take(a *activeJob) bool {
 	return true
 }
 
-// left notes that the report of a job that was taken out is in the outbox.
+// left records that the report of a job that take removed is in the outbox.
 func (k *lockKeeper) left(a *activeJob) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.leaving, a)
 }
 
-// takeAll takes out all jobs, and tracks no more. They are lost to their handlers.
+// takeAll removes all jobs, which their handlers lose, and accepts no more.
 func (k *lockKeeper) takeAll(cause error) []*activeJob {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -139,7 +139,8 @@ func (k *lockKeeper) held() []*activeJob {
 	return slices.Collect(maps.Values(k.jobs))
 }
 
-// holds reports whether the lock of a job is held, or was until now.
+// holds reports whether the lock of a job is held, or its report is about to be added to the
+// outbox.
 func (k *lockKeeper) holds(jid string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,8 +152,8 @@ func (k *lockKeeper) holds(jid string) bool {
 	return k.jobs[jid] != nil
 }
 
-// suspect has the lock of a job renewed at once, because an event says that it is lost. The
-// event may be about an earlier lock of the same job, so the server decides.
+// suspect has the lock of a job renewed at once, because an event says that it is lost. The event
+// may be about an earlier lock of the same job, so the server has to decide.
 func (k *lockKeeper) suspect(jid string, cause error) {
 	k.mu.Lock()
 	if a, ok := k.jobs[jid]; ok {
@@ -162,7 +163,7 @@ func (k *lockKeeper) suspect(jid string, cause error) {
 	k.due.notify()
 }
 
-// suspectAll has all locks renewed at once, to learn which are still held.
+// suspectAll has all locks renewed at once, to find out which are still held.
 func (k *lockKeeper) suspectAll() {
 	k.mu.Lock()
 	for _, a := range k.jobs {
@@ -200,8 +201,8 @@ func (k *lockKeeper) run(ctx context.Context) {
 	}
 }
 
-// dueLocks returns the jobs whose locks are to be renewed, and when the next one is. Locks that
-// fall due soon after are renewed with them.
+// dueLocks returns the jobs whose locks are due for renewal, and how long it is until the next one.
+// Locks that fall due soon are renewed with them.
 func (k *lockKeeper) dueLocks() ([]*activeJob, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,12 +223,12 @@ func (k *lockKeeper) dueLocks() ([]*activeJob, time.Duration) {
 	return due, next
 }
 
-// renew renews locks, and reports whether it could renew all of them.
+// renew renews locks, and reports whether all calls succeeded.
 func (k *lockKeeper) renew(ctx context.Context, due []*activeJob) bool {
 	for batch := range slices.Chunk(due, renewBatch) {
 		err := k.renewTogether(ctx, batch)
 		if errors.Is(err, ErrServer) && len(batch) > 1 {
-			err = k.renewEach(ctx, batch) // it may be about one of them
+			err = k.renewEach(ctx, batch) // the error may be about one of them
 		}
 		if err != nil {
 			k.log.renewalFailed(len(batch), err)
@@ -237,7 +238,7 @@ func (k *lockKeeper) renew(ctx context.Context, due []*activeJob) bool {
 	return true
 }
 
-// renewTogether renews locks by one script.
+// renewTogether renews locks with one script.
 func (k *lockKeeper) renewTogether(ctx context.Context, batch []*activeJob) error {
 	jids := make([]string, len(batch))
 	for i, a := range batch {
@@ -268,7 +269,7 @@ func (k *lockKeeper) renewEach(ctx context.Context, batch []*activeJob) (failed 
 	return failed
 }
 
-// renewed notes what the server answered to renewals that were asked for at a time.
+// renewed handles the server's answers to renewals that were requested at the time asked.
 func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Time) {
 	var all []lostLock
 	k.mu.Lock()
@@ -292,7 +293,7 @@ func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Ti
 	}
 }
 
-// lossOf returns why a lock was lost that the server does not renew.
+// lossOf returns why a lock that the server does not renew was lost.
 func (l *lock) lossOf(problem string) error {
 	if l.suspect != nil {
 		return l.suspect
@@ -303,7 +304,7 @@ func (l *lock) lossOf(problem string) error {
 	return ErrLockLost
 }
 
-// expire lets go of a job whose lock has ended because renewals did not get through.
+// expire drops a job whose lock has ended because it could not be renewed.
 func (k *lockKeeper) expire(a *activeJob) {
 	k.mu.Lock()
 	expired := k.jobs[a.jid] == a && !a.hold.ended.Load() && !time.Now().Before(a.lock.until)

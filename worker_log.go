@@ -10,8 +10,8 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A workerLog writes the log of a worker: one method for each thing that it reports. No lock is
-// held when they are called, as a logger may ask the worker.
+// A workerLog writes the log of a worker, with one method for each message. They are called without
+// a mutex held, because a logger may call the worker's methods.
 type workerLog struct {
 	logger *slog.Logger
 
@@ -19,7 +19,8 @@ type workerLog struct {
 	unknownAt map[string]time.Time // when a klass without a handler was last reported
 }
 
-// withHint returns what to log of an error: what the server answered, and what to do about it.
+// withHint returns the attributes to log for an error: the server's answer, and what to do about
+// it.
 func withHint(err error, args ...any) []any {
 	if answer := redisx.Answer(err); answer != "" {
 		args = append(args, "error", answer)
@@ -70,7 +71,7 @@ func (l *workerLog) unknownKlass(a *activeJob, delay time.Duration) {
 	}
 }
 
-// isNews reports whether an unknown klass was not reported for a minute.
+// isNews reports whether an unknown klass was not logged within the last minute.
 func (l *workerLog) isNews(klass string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +111,8 @@ func (l *workerLog) releasedStray(jid string) {
 
 // Outcomes.
 
-// discarded reports an outcome that is not sent, as its job is not held any more. That is no
-// loss if the worker has released the job to stop.
+// discarded logs an outcome that is not sent, because its job is no longer held. That is expected
+// if the worker has released the job to stop.
 func (l *workerLog) discarded(a *activeJob, outcome Outcome, cause error) {
 	level := slog.LevelWarn
 	if errors.Is(cause, ErrStopped) {
@@ -137,7 +138,7 @@ func (l *workerLog) outcomeRefused(r *report, err error) {
 		withHint(err, "jid", r.jid, "queue", r.queue, "outcome", r.Action)...)
 }
 
-// abandoned reports an outcome that the server never took. A late one was only worth a try.
+// abandoned logs an outcome that the server never accepted. That is expected of a late one.
 func (l *workerLog) abandoned(r *report, err error) {
 	level := slog.LevelError
 	if r.late {

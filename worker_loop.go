@@ -11,24 +11,24 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A workLoop is the one place from which a worker reserves jobs and reports outcomes: one exchange
-// with the server at a time, which carries all reports that there are by then and asks for as
-// many jobs as there is room for. Under light load a report goes out at once; under heavy load
-// whatever came up during one exchange goes out with the next.
+// A workLoop reserves a worker's jobs and reports their outcomes. It makes one exchange with the
+// server at a time, which sends all pending reports and asks for as many jobs as there is room for.
+// Under light load a report goes out at once; under heavy load, everything that came up during one
+// exchange goes out with the next.
 type workLoop struct {
 	w   *Worker
 	due signal // there is something to exchange
 
-	// These are the loop's own.
+	// Used only by the goroutine of run.
 	reservation reservation
 	resolvedAt  time.Time
 	tooMany     int             // how many queues the patterns matched when that was last logged
-	alarm       *time.Timer     // when to ask again at the latest
-	failures    int             // exchanges that failed in a row
-	notBefore   time.Time       // no exchange before, after a failure
-	logged      map[string]bool // failures that were logged since the last success
-	unheard     int             // reserves in a row that found the worker not listening
-	stranded    bool            // a reserve got no answer: it may have locked jobs
+	alarm       *time.Timer     // fires when to ask again at the latest
+	failures    int             // consecutive exchanges that failed
+	notBefore   time.Time       // after a failure, no exchange before this
+	logged      map[string]bool // kinds of failures logged since the last success
+	unheard     int             // consecutive reserves that found the worker not listening
+	stranded    bool            // a reserve got no reply: it may have locked jobs
 
 	mu     sync.Mutex
 	ready  bool     // there may be jobs: ask as soon as there is room
@@ -46,7 +46,7 @@ func newWorkLoop(w *Worker) *workLoop {
 	}
 }
 
-// run exchanges until the worker has stopped and the server knows everything, or the context
+// run makes exchanges until the worker has stopped and the server knows everything, or the context
 // ends.
 func (l *workLoop) run(ctx context.Context) {
 	l.alarm = time.NewTimer(0)
@@ -55,7 +55,7 @@ func (l *workLoop) run(ctx context.Context) {
 		if !redisx.Sleep(ctx, time.Until(l.notBefore)) {
 			return
 		}
-		runtime.Gosched() // handlers that are about to end go along
+		runtime.Gosched() // include handlers that are about to end
 		next := l.next()
 		switch {
 		case next.done && l.stranded:
@@ -77,7 +77,7 @@ func (l *workLoop) run(ctx context.Context) {
 type exchange struct {
 	reports []*report
 	room    int  // how many jobs to ask for
-	leave   bool // no more jobs are wanted: the worker is not idle any more
+	leave   bool // no more jobs are wanted: the worker is no longer idle
 	done    bool // the worker has stopped, and the server knows everything
 }
 
@@ -168,7 +168,7 @@ func (l *workLoop) setQueues(queues []string) {
 	l.queues = slices.Clone(queues)
 }
 
-// claimed returns the queue for whose next due job the worker waits; empty if there is none.
+// claimed returns the queue whose next due job the worker waits for, or the empty string.
 func (l *workLoop) claimed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +204,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	}
 }
 
-// reportOnly reports outcomes though the queues could not be looked up, unless the server is away.
+// reportOnly reports outcomes when the queues could not be looked up, unless the server is away.
 func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error) {
 	if redisx.IsAnswer(err) && len(reports) > 0 {
 		_ = l.send(ctx, exchange{reports: reports}, false)
@@ -214,12 +214,12 @@ func (l *workLoop) reportOnly(ctx context.Context, reports []*report, err error)
 	l.after(ctx, err)
 }
 
-// send sends reports, and asks for jobs if it is to.
+// send sends reports and, if asks is set, asks for jobs.
 func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	w := l.w
 	p := w.client.runner.Pipeline()
-	// A server that knows reserve knows finish: else a reserve would overtake the reports before
-	// it, whose script has to be sent again.
+	// Make sure that a server that knows reserve also knows finish. Otherwise a reserve would
+	// overtake the reports before it, whose script has to be sent again.
 	p.Preload("finish", w.client.worker)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
@@ -269,7 +269,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) err
 	l.claim = got.claim
 	l.idle = asked > 0 && got.wait > 0
 	l.mu.Unlock()
-	l.w.health.answered() // before a handler asks
+	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
 	}
@@ -278,7 +278,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) err
 }
 
 // rest sets when to ask again: at once if there may be more jobs, else at the time that the server
-// said, or when something wakes the worker.
+// gave, or when something wakes the worker.
 func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
 	if asked == 0 {
 		l.alarm.Stop()
@@ -287,7 +287,7 @@ func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
 	if got.wait == 0 {
 		l.alarm.Stop()
 		l.jobsReady()
-		l.w.listener.needRelays(got.listeners) // a busy worker can relay as well
+		l.w.listener.needRelays(got.listeners) // a busy worker can relay too
 		return
 	}
 	wait := got.wait
@@ -306,7 +306,7 @@ func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
 	l.rests()
 }
 
-// after notes how an exchange went.
+// after records the result of an exchange.
 func (l *workLoop) after(ctx context.Context, failed error) {
 	if failed != nil {
 		l.failed(ctx, failed)
@@ -319,12 +319,12 @@ func (l *workLoop) after(ctx context.Context, failed error) {
 	l.failures = 0
 	clear(l.logged)
 	if l.stranded {
-		_ = l.recoverStranded(ctx) // if it fails, it is tried again after the next exchange
+		_ = l.recoverStranded(ctx) // if it fails, it is retried after the next exchange
 	}
 }
 
-// failed notes that an exchange failed, and keeps the next one waiting. Each kind of failure is
-// logged once until an exchange goes well.
+// failed records a failed exchange and delays the next one. Each kind of failure is logged once
+// until an exchange succeeds.
 func (l *workLoop) failed(ctx context.Context, err error) {
 	l.failures++
 	l.notBefore = time.Now().Add(redisx.WhileAway.After(l.failures))
@@ -341,7 +341,7 @@ func (l *workLoop) failed(ctx context.Context, err error) {
 	}
 }
 
-// recoverStranded releases what was locked by a reserve that got no answer.
+// recoverStranded releases the jobs that were locked by a reserve that got no reply.
 func (l *workLoop) recoverStranded(ctx context.Context) error {
 	w := l.w
 	held, err := w.client.WorkerJobs(ctx, w.client.worker)
@@ -363,8 +363,8 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	return nil
 }
 
-// resolve looks up the queues of the patterns if it is time to. It reports whether it asked the
-// server.
+// resolve looks up the queues that the patterns match, if that is due. It reports whether it asked
+// the server.
 func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	r := &l.reservation
 	if len(r.queues) > 0 && !r.hasPatterns() {
@@ -391,7 +391,7 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	return looked, nil
 }
 
-// limit chooses the queues that are asked if the patterns match more than that can be.
+// limit chooses which queues to ask if the patterns match too many.
 func (l *workLoop) limit(ctx context.Context) error {
 	r := &l.reservation
 	matched := len(r.queues)
@@ -411,8 +411,8 @@ func (l *workLoop) limit(ctx context.Context) error {
 	return nil
 }
 
-// leave takes the worker off the lists of the server. Others then look after what it may have been
-// woken for, and listened to.
+// leave deregisters the worker. Others then take over the jobs that it may have been woken for, and
+// its relaying.
 func (l *workLoop) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

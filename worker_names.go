@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// liveWorkers has the workers that this process runs, by workerKey.
+// liveWorkers holds the workers that this process runs, by workerKey.
 var liveWorkers sync.Map
 
-// A workerKey is what no two live workers may have in common.
+// A workerKey must be unique among live workers.
 type workerKey struct{ server, namespace, name string }
 
 func (w *Worker) key() workerKey {
 	return workerKey{serverOf(w.client.rdb), w.client.Namespace(), w.Name()}
 }
 
-// claimName reports whether no other worker of this process has the name, and takes it.
+// claimName claims the name, and reports whether no other worker of this process has it.
 func (w *Worker) claimName() bool {
 	_, taken := liveWorkers.LoadOrStore(w.key(), w)
 	return !taken
@@ -27,11 +27,11 @@ func (w *Worker) claimName() bool {
 
 func (w *Worker) freeName() { liveWorkers.CompareAndDelete(w.key(), w) }
 
-// serverOf identifies the server of a go-redis client, as far as its options tell.
+// serverOf identifies the server of a go-redis client, as far as its options allow.
 func serverOf(rdb redis.UniversalClient) string {
 	switch c := rdb.(type) {
 	case *redis.Client:
-		if o := c.Options(); o.Addr != "FailoverClient" { // that of every client of a sentinel
+		if o := c.Options(); o.Addr != "FailoverClient" { // the address of every sentinel client
 			return fmt.Sprintf("%s:%s/%d", o.Network, o.Addr, o.DB)
 		}
 	case *redis.ClusterClient:

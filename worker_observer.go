@@ -5,56 +5,54 @@ import (
 	"time"
 )
 
-// A JobEventKind is what happened to a job at work.
+// A JobEventKind is what happened to a running job.
 type JobEventKind string
 
-// What happens to a job at work. Every job that is started has exactly one JobEnded, which is
-// its last event.
+// The kinds of events. Every job that is started has exactly one JobEnded, which is its last event.
 const (
 	JobStarted  JobEventKind = "started"   // its handler is about to be called
 	JobPanicked JobEventKind = "panicked"  // its handler panicked: Err is the *PanicError
 	JobLockLost JobEventKind = "lock_lost" // its lock was lost while it ran
 	JobCanceled JobEventKind = "canceled"  // it was canceled while it ran
-	JobEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is settled
+	JobEnded    JobEventKind = "ended"     // its handler has returned, and its outcome is final
 )
 
-// A JobEvent tells the Observer of [WorkerConfig] what happened to a job.
+// A JobEvent is what the Observer of [WorkerConfig] receives.
 type JobEvent struct {
 	Kind   JobEventKind
 	Worker string // the name of the worker
 
-	// JID, Klass, Queue and Attempt are those of the job when it was taken.
+	// JID, Klass, Queue and Attempt are those of the job when it was popped.
 	JID     string
 	Klass   string
 	Queue   string
 	Attempt int
 
-	// Outcome is what became of the job, for JobEnded. If the handler has ended the job
-	// itself, it is what that call did; the Action is empty if that was to cancel the job,
-	// move it, or time it out.
+	// Outcome is the outcome of the job, for JobEnded. If the handler has ended the job itself, it
+	// is the outcome of that call; the Action is empty if that was Cancel, Move or Timeout.
 	Outcome Outcome
 
-	// Waited is how long the job waited until it was taken, as [Job.Waited] says; 0 if that is
-	// not known.
+	// Waited is how long the job waited until it was popped, as [Job.Waited] returns it, or 0 if
+	// unknown.
 	Waited time.Duration
 
 	// Ran is how long the handler ran, for JobEnded.
 	Ran time.Duration
 
-	// Err is why the lock was lost, or what the handler panicked with. For JobEnded, it is
-	// nil if the server took the outcome. Else it is [ErrLockLost] or [ErrCanceled] if the job
-	// was lost while it ran, [ErrStopped] if the worker stopped before the outcome was
-	// delivered, or what the server answered.
+	// Err is why the lock was lost, or what the handler panicked with. For JobEnded, it is nil if
+	// the server accepted the outcome. Otherwise it is [ErrLockLost] or [ErrCanceled] if the job
+	// was lost while it ran, [ErrStopped] if the worker stopped before the outcome was delivered,
+	// or the server's error.
 	Err error
 
-	// Time is when it happened.
+	// Time is when the event happened.
 	Time time.Time
 }
 
-// An observer passes events on, one at a time for each job. No lock is held.
+// An observer passes on events, one at a time for each job. It is called without a mutex held.
 type observer struct {
 	worker string
-	notify func(JobEvent) // nil if nobody wants to know
+	notify func(JobEvent) // nil if there is no Observer
 }
 
 func (o *observer) send(a *activeJob, event JobEvent) {
@@ -82,8 +80,8 @@ func (o *observer) canceled(a *activeJob) {
 	}
 }
 
-// lost reports that a job was lost while it ran, unless the worker released it to stop. Ended
-// waits for that.
+// lost reports that a job was lost while it ran, unless the worker released it to stop. The method
+// ended waits for it.
 func (o *observer) lost(a *activeJob, cause error) {
 	if o.notify == nil {
 		return

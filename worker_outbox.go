@@ -12,19 +12,19 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// A report tells the server what became of a job.
+// A report is the outcome of a job, to be sent to the server.
 type report struct {
 	Outcome
-	job      *activeJob // nil if the job was never started, or is not its run's any more
+	job      *activeJob // nil if the job was not started, or its run has lost it
 	jid      string
 	queue    string
-	since    string    // when the job was taken, as the server said; empty if that is not known
+	since    string    // when the job was popped, by the server's clock; empty if unknown
 	data     string    // empty if it did not change
 	until    time.Time // when the lock ends
-	sent     bool      // it was sent before, and no answer came
-	alone    bool      // the server refused a call with it: it goes by itself
+	sent     bool      // it was sent before, and got no reply
+	alone    bool      // the server refused a call with it: send it alone
 	refusals int       // how often the server refused it alone
-	late     bool      // the lock has ended: the job is likely to be another worker's
+	late     bool      // the lock has ended: another worker probably has the job
 }
 
 func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
@@ -36,9 +36,8 @@ func (r *report) appendTo(args []any) []any {
 	return anys(args, details...)
 }
 
-// details returns the arguments of the report's action. A report that may be about an earlier run
-// of the job says which run it means, as this worker may have taken the job again: that is so if
-// it is late, or was sent before.
+// details returns the arguments of the report's action. A report that is late or was sent before
+// says which run it is about, because this worker may have popped the job again since.
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
@@ -48,10 +47,10 @@ func (r *report) details() []string {
 	return details
 }
 
-// reportBatch bounds how many reports one script takes.
+// reportBatch is the maximum number of reports that one script takes.
 const reportBatch = 200
 
-// inBatches cuts reports into what one script takes.
+// inBatches splits reports into batches for one script each.
 func inBatches(reports []*report) [][]*report {
 	var batches [][]*report
 	var together []*report
@@ -65,13 +64,13 @@ func inBatches(reports []*report) [][]*report {
 	return append(batches, slices.Collect(slices.Chunk(together, reportBatch))...)
 }
 
-// maxRefusals is how often the server may refuse a report that it was sent alone.
+// maxRefusals is how often the server may refuse a report that was sent alone.
 const maxRefusals = 5
 
-// refusedBackoff is how long a report waits that the server refused.
+// refusedBackoff is how long to wait before sending a refused report again.
 var refusedBackoff = redisx.Backoff{First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
-// An outbox has the reports that the server does not know yet, and deals with its answers.
+// An outbox holds the reports that the server does not know yet, and handles its answers.
 type outbox struct {
 	log      *workerLog
 	counters *counters
@@ -81,7 +80,7 @@ type outbox struct {
 	mu      sync.Mutex
 	queued  []*report
 	sending []*report
-	held    map[*report]*time.Timer // refused ones, and when they are queued again
+	held    map[*report]*time.Timer // refused reports, with the timers that queue them again
 }
 
 func newOutbox(log *workerLog, counters *counters, observer *observer, ready signal) *outbox {
@@ -98,7 +97,7 @@ func (b *outbox) add(reports ...*report) {
 	b.queued = append(b.queued, reports...)
 }
 
-// take returns what is queued, to be sent until done is called.
+// take returns the queued reports, which count as being sent until done is called.
 func (b *outbox) take() []*report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +105,7 @@ func (b *outbox) take() []*report {
 	return b.sending
 }
 
-// done notes that what take returned was dealt with.
+// done records that the reports that take returned have been handled.
 func (b *outbox) done() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +119,7 @@ func (b *outbox) isEmpty() bool {
 	return len(b.queued)+len(b.sending)+len(b.held) == 0
 }
 
-// has reports whether something is to be reported of a job.
+// has reports whether there is a report about a job.
 func (b *outbox) has(jid string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +131,7 @@ func (b *outbox) has(jid string) bool {
 	return slices.ContainsFunc(b.queued, func(r *report) bool { return r.jid == jid })
 }
 
-// forget drops what is to be reported of a job: its lock has ended, and the job was taken again.
+// forget drops the reports about a job whose lock has ended, and that was popped again.
 func (b *outbox) forget(jid string) {
 	var forgotten []*report
 	about := func(r *report) bool {
@@ -150,7 +149,7 @@ func (b *outbox) forget(jid string) {
 	}
 }
 
-// close drops everything that the server does not know, and returns how much that was.
+// close drops all reports, and returns how many there were.
 func (b *outbox) close() int {
 	b.mu.Lock()
 	undelivered := slices.Concat(b.queued, b.sending)
@@ -169,20 +168,20 @@ func (b *outbox) close() int {
 	return len(undelivered)
 }
 
-// requeue queues reports again, to be sent at once.
+// requeue queues reports to be sent again at once.
 func (b *outbox) requeue(reports []*report) {
 	b.add(reports...)
 	b.ready.notify()
 }
 
-// hold queues a report again after a time. The others need not wait for it.
+// hold queues a report again after a time, without delaying the others.
 func (b *outbox) hold(r *report, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held[r] = time.AfterFunc(wait, func() { b.unhold(r) })
 }
 
-// unhold queues a report that was held, unless it was dropped in the meantime.
+// unhold queues a held report, unless it has been dropped in the meantime.
 func (b *outbox) unhold(r *report) {
 	b.mu.Lock()
 	if _, ok := b.held[r]; ok {
@@ -193,9 +192,9 @@ func (b *outbox) unhold(r *report) {
 	b.ready.notify()
 }
 
-// answered deals with the answer to reports that were sent in one script, or with the error that
-// came instead. Others says whether the server did something else of the same exchange. An error
-// is returned if the next exchange has to wait.
+// answered handles the reply to reports that were sent in one script, or the error that came
+// instead. Others says whether another command of the same exchange succeeded. It returns an error
+// if the next exchange has to wait.
 func (b *outbox) answered(reports []*report, reply any, err error, others bool) error {
 	var answers []string
 	if err == nil {
@@ -231,7 +230,7 @@ func (b *outbox) answered(reports []*report, reply any, err error, others bool) 
 	return nil
 }
 
-// settle deals with what the server answered to each report.
+// settle handles the server's answer to each report.
 func (b *outbox) settle(reports []*report, answers []string) {
 	for i, r := range reports {
 		problem, refused := strings.CutPrefix(answers[i], "!")
@@ -248,17 +247,17 @@ func (b *outbox) settle(reports []*report, answers []string) {
 	}
 }
 
-// taken notes that the server took a report.
+// taken records that the server accepted a report.
 func (b *outbox) taken(r *report) {
 	b.counters.add(actions[r.Action].count)
 	b.observer.ended(r.job, r.Outcome, nil)
 }
 
-// notTaken notes that the job of a report is not this worker's any more.
+// notTaken handles a report whose job no longer belongs to this worker.
 func (b *outbox) notTaken(r *report, problem string) {
 	switch code := codeOf(problem); {
 	case r.late:
-	case r.sent: // it was taken when it was first sent, or the job is lost
+	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
 		b.taken(r)
 	case code == CodeNotFound && r.job != nil:
@@ -274,8 +273,8 @@ func (b *outbox) notTaken(r *report, problem string) {
 	}
 }
 
-// invalid deals with reports one of which can't be used, such as one with data that is nested too
-// deeply: each is sent by itself, and the job of the invalid one fails.
+// invalid handles reports one of which is invalid, for example because its data is nested too
+// deeply: it has each sent alone, and fails the job of the invalid one.
 func (b *outbox) invalid(reports []*report, err error) {
 	switch r := reports[0]; {
 	case len(reports) > 1:
@@ -288,7 +287,7 @@ func (b *outbox) invalid(reports []*report, err error) {
 	}
 }
 
-// separate has each report sent by itself: what the server refused may be one of them.
+// separate has each report sent alone, as the server may have refused only one of them.
 func (b *outbox) separate(reports []*report) {
 	for _, r := range reports {
 		r.alone = true
@@ -296,9 +295,9 @@ func (b *outbox) separate(reports []*report) {
 	b.requeue(reports)
 }
 
-// refused deals with a report that the server refuses by itself, for instance because of a
-// damaged key. It is tried again for a while, and keeps no other report waiting. A general
-// refusal says nothing about the report, which is then tried until its lock has ended.
+// refused handles a report that the server refuses even alone, for instance because of a damaged
+// key. It is retried a few times, without delaying other reports. A general refusal says nothing
+// about the report, which is then retried until its lock has ended.
 func (b *outbox) refused(r *report, err error, general bool) {
 	r.refusals++
 	if r.lockEnded() || !general && r.refusals >= maxRefusals {
@@ -311,7 +310,7 @@ func (b *outbox) refused(r *report, err error, general bool) {
 	b.hold(r, refusedBackoff.After(r.refusals))
 }
 
-// abandon drops a report that the server does not take. The lock of its job ends by itself.
+// abandon drops a report that the server does not accept, and leaves the job's lock to expire.
 func (b *outbox) abandon(r *report, err error) {
 	if !r.late {
 		b.counters.add(countLost)
@@ -320,7 +319,7 @@ func (b *outbox) abandon(r *report, err error) {
 	b.observer.ended(r.job, r.Outcome, err)
 }
 
-// requeueLocked queues reports again whose locks have not ended, and abandons the others.
+// requeueLocked requeues the reports whose locks have not ended, and abandons the others.
 func (b *outbox) requeueLocked(reports []*report, err error) {
 	var kept []*report
 	for _, r := range reports {

@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// An Order is the order in which a worker asks its queues for jobs.
+// An Order is the order in which a worker takes jobs from its queues.
 type Order string
 
 // The orders of queues.
@@ -29,15 +29,15 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// maxReserve bounds how many jobs one call reserves, and from how many queues.
+// maxReserve is the maximum number of jobs that one call reserves, and of queues that it asks.
 const maxReserve = 1000
 
-// A reservation is what the worker asks for: its queues, and what the last reply said.
+// A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
 	patterns []string
 	order    Order
 	queues   []string // what the patterns match now
-	left     []string // what they matched before, when they match nothing any more
+	left     []string // what they last matched, if they match nothing now
 	cursor   int
 	claim    string
 }
@@ -51,9 +51,9 @@ func isPattern(name string) bool {
 	return strings.Contains(name, "*") || strings.HasPrefix(name, "!")
 }
 
-// resolve sets the queues that the patterns match among the known ones, in the order of the
-// patterns, then in the order in which the queues were first seen. A name without * is a queue
-// whether it is known or not; one with a ! in front excludes what it matches.
+// resolve sets the queues to those that the patterns match, in the order of the patterns, then in
+// the order in which the queues were first seen. A name without * is a queue whether it is known or
+// not; one that begins with ! excludes what it matches.
 func (r *reservation) resolve(known []string) {
 	var queues, without []string
 	for _, pattern := range r.patterns {
@@ -85,7 +85,7 @@ func (r *reservation) resolve(known []string) {
 }
 
 // queuesFor returns the queues to ask for jobs. If no jobs are wanted and no queues match any more,
-// it returns those that were asked last.
+// it returns those asked last.
 func (r *reservation) queuesFor(room int) []string {
 	if room == 0 && len(r.queues) == 0 {
 		return r.left
@@ -93,7 +93,7 @@ func (r *reservation) queuesFor(room int) []string {
 	return r.queues
 }
 
-// named returns the queues that are named and not matched by a pattern, each once.
+// named returns the patterns that are plain names of queues, each once.
 func named(patterns []string) []string {
 	names := slices.DeleteFunc(slices.Clone(patterns), isPattern)
 	slices.Sort(names)
@@ -101,7 +101,7 @@ func named(patterns []string) []string {
 }
 
 // limit keeps as many queues as one call may ask: those that are named, then those that have jobs,
-// then others. The first two kinds stay in their order, before the others.
+// then others. The first two kinds keep their order, before the others.
 func (r *reservation) limit(ready []string) {
 	rank := map[string]int{}
 	for _, queue := range ready {
@@ -126,7 +126,7 @@ func (r *reservation) limit(ready []string) {
 	})
 }
 
-// matching returns the names that a pattern matches; * is any text.
+// matching returns the names that a pattern matches, in which * matches any text.
 func matching(pattern string, names []string) []string {
 	quoted := regexp.QuoteMeta(pattern)
 	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, `\*`, `.*`) + `$`)
@@ -160,7 +160,7 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 // reserved is the reply of the script reserve.
 type reserved struct {
 	cursor    int
-	wait      time.Duration // 0 when there may be more
+	wait      time.Duration // 0 if there may be more jobs
 	claim     string
 	listeners int
 	jobs      []reservedJob
@@ -194,10 +194,10 @@ func (c *Client) decodeReserved(reply any) (reserved, error) {
 	return out, nil
 }
 
-// reservedHead is how many items come before the jobs in a reply of the script reserve.
+// reservedHead is how many items precede the jobs in a reply of the script reserve.
 const reservedHead = 4
 
-// decodeReservedJobs reads the names of the fields, and the values that each job has for them.
+// decodeReservedJobs decodes the names of the fields, followed by the values of each job.
 func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -218,13 +218,13 @@ func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
 	return jobs, nil
 }
 
-// jobFields are the fields of a job in the reply of the script reserve.
+// A jobFields holds the fields of a job in a reply of the script reserve.
 type jobFields struct {
 	names  []string
 	values []any
 }
 
-// text returns a field, empty when the job has none of that name.
+// text returns a field, or the empty string if there is none with that name.
 func (f jobFields) text(name string) string {
 	i := slices.Index(f.names, name)
 	if i < 0 || i >= len(f.values) {
@@ -235,7 +235,7 @@ func (f jobFields) text(name string) string {
 
 func (f jobFields) number(name string) wire.Number { return wire.AsNumber(f.text(name)) }
 
-// decodeReservedJob reads the fields of a job. Those that it does not know are left alone.
+// decodeReservedJob decodes the fields of a job, ignoring unknown ones.
 func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	job := &Job{
 		JID:         fields.text("jid"),
@@ -265,7 +265,7 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	return reservedJob{job: job, heartbeat: heartbeat}
 }
 
-// readyQueues returns the queues that have jobs which a worker may take, now or later.
+// readyQueues returns those of the queues that have jobs for a worker, now or later.
 func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
 	var all []string
 	for some := range slices.Chunk(queues, maxReserve) {
@@ -282,8 +282,8 @@ func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, er
 	return all, nil
 }
 
-// knownQueues returns the names of the known queues, in the order in which they were first
-// seen. Those that are not on the list of all clients come last.
+// knownQueues returns the names of the known queues, in the order in which they were first seen.
+// Queues that are not in the list that clients of other languages use come last.
 func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
 	sent := time.Now()
 	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()

@@ -14,17 +14,17 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// An activeJob is a job at work in this process.
+// An activeJob is a running job.
 type activeJob struct {
 	job      *Job
-	jid      string // these four are as the job was taken: a handler may change its own
+	jid      string // these four are copies, as the handler may change the job
 	klass    string
 	queue    string
 	original json.RawMessage
-	since    string        // when it was taken, as the server said
-	attempt  int           // 1 the first time in its queue
-	waited   time.Duration // until it was taken
-	route    *route        // nil if its klass has no handler here
+	since    string        // when it was popped, by the server's clock
+	attempt  int           // 1 for the first in its queue
+	waited   time.Duration // until it was popped
+	route    *route        // nil if the klass has no handler
 	started  time.Time
 	ran      time.Duration // set when the handler has returned
 	cancel   context.CancelCauseFunc
@@ -57,8 +57,8 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	return a
 }
 
-// begin starts to work a job that was reserved by a call sent at a time, or releases it if its
-// lock may have ended on the way or the worker wants no jobs any more.
+// begin starts a job reserved by a call that was sent at the given time. It releases the job if its
+// lock may already have ended, or the worker no longer wants jobs.
 func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	a := w.newActiveJob(reserved, sent)
 	late := time.Since(sent) >= reserved.heartbeat
@@ -84,15 +84,15 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	go w.work(ctx, a)
 }
 
-// release gives back a job that is not started.
+// release releases a job that is not started.
 func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
 	r.job, r.late, r.until = nil, late, a.lock.until
 	w.outbox.add(r)
 }
 
-// work calls the handler of a job and reports the outcome, even if the handler ends its
-// goroutine.
+// work calls the handler of a job and reports the outcome, even if the handler calls
+// runtime.Goexit.
 func (w *Worker) work(ctx context.Context, a *activeJob) {
 	defer a.cancel(nil)
 	w.observer.started(a)
@@ -109,7 +109,7 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 	err = w.call(ctx, a)
 }
 
-// call calls the handler, with the middleware around it. A panic is an error.
+// call calls the handler, wrapped in the middleware. It turns a panic into an error.
 func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 	if limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime); limit > 0 {
 		var cancel context.CancelFunc
@@ -125,8 +125,8 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 	return w.wrap(a.route.handler)(ctx, a.job)
 }
 
-// ranTooLong makes the error of a handler's context an [ErrMaxRunTime] if that is why the context
-// ended.
+// ranTooLong turns the error of a handler's context into an [ErrMaxRunTime] if that is why the
+// context ended.
 func ranTooLong(ctx context.Context, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), ErrMaxRunTime) {
 		return err
@@ -134,15 +134,15 @@ func ranTooLong(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)
 }
 
-// panicked returns the error of a job for a panic that is under way.
+// panicked returns the error for a panic. It is called while the panic's stack is still there.
 func (w *Worker) panicked(a *activeJob, value any) error {
 	err := &PanicError{Value: value, Stack: debug.Stack()}
 	w.observer.panicked(a, err)
 	return FailWith(a.klass+":panic", err)
 }
 
-// decide returns the report of a job whose handler has returned. A panic of the Backoff or of
-// FailGroup counts as one of the handler.
+// decide returns the report for a job whose handler has returned. A panic in Backoff or FailGroup
+// counts as a panic of the handler.
 func (w *Worker) decide(a *activeJob, err error) (r *report) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -167,7 +167,7 @@ func (a *activeJob) report(outcome Outcome) *report {
 	return &report{Outcome: outcome, job: a, jid: a.jid, queue: a.queue, since: a.since}
 }
 
-// changedData returns the job's data if the handler has changed it, else nothing.
+// changedData returns the job's data if the handler has changed it, else the empty string.
 func (a *activeJob) changedData() (string, error) {
 	if bytes.Equal(a.job.Data, a.original) {
 		return "", nil
@@ -175,8 +175,7 @@ func (a *activeJob) changedData() (string, error) {
 	return a.job.data("complete")
 }
 
-// settled returns the outcome that an error means for a job, with everything that the error
-// leaves to the worker.
+// settled returns the outcome for the error of a handler, completed with the worker's defaults.
 func (w *Worker) settled(a *activeJob, err error) Outcome {
 	o := OutcomeOf(err)
 	switch o.Action {
@@ -209,7 +208,7 @@ func (w *Worker) settled(a *activeJob, err error) Outcome {
 		return Outcome{Action: ActionFail, Group: a.klass + ":outcome", Err: problem}
 	}
 	if _, direct := err.(*Outcome); !direct && o.Err != nil {
-		o.Err = err // with what was wrapped around the outcome
+		o.Err = err // with the errors that wrap the outcome
 	}
 	return o
 }
@@ -221,8 +220,8 @@ func (w *Worker) backoffOf(a *activeJob) Backoff {
 	return w.cfg.Backoff
 }
 
-// finish puts the report of a job into the outbox, unless the handler has ended the job itself,
-// or the lock was lost.
+// finish adds the report of a job to the outbox, unless the handler has ended the job itself or the
+// lock was lost.
 func (w *Worker) finish(a *activeJob, r *report) {
 	w.finishing.Add(1)
 	defer w.finishing.Add(-1)
@@ -256,23 +255,22 @@ func (w *Worker) discard(a *activeJob, r *report, cause error) {
 	if a.lock.expired && !w.locks.holds(a.jid) {
 		w.retryLate(a)
 	}
-	if !errors.Is(cause, ErrCanceled) { // that was reported when it was canceled
+	if !errors.Is(cause, ErrCanceled) { // already logged when it was canceled
 		w.log.discarded(a, r.Outcome, cause)
 	}
 	w.observer.ended(a, r.Outcome, cause)
 }
 
-// isLoss reports whether a job was lost for another reason than that it was canceled, or released
-// to stop.
+// isLoss reports whether a job was lost, rather than canceled or released to stop.
 func isLoss(cause error) bool {
 	return !errors.Is(cause, ErrCanceled) && !errors.Is(cause, ErrStopped)
 }
 
-// unknownLock is how long a lock is taken to last whose end is not known.
+// unknownLock is how long a lock is assumed to last if its end is unknown.
 const unknownLock = time.Minute
 
-// retryLate retries a job whose lock has expired: a renewal that was still on its way may have
-// locked it again, for nobody.
+// retryLate retries a job whose lock has expired: a renewal that was still in flight may have
+// locked it again, although it is no longer run.
 func (w *Worker) retryLate(a *activeJob) {
 	r := a.report(Outcome{Action: ActionRetry})
 	r.job, r.late, r.until = nil, true, time.Now().Add(unknownLock)
@@ -280,7 +278,7 @@ func (w *Worker) retryLate(a *activeJob) {
 	w.loop.due.notify()
 }
 
-// lost ends the work on a job whose lock was lost. Its outcome will be discarded.
+// lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
 func (w *Worker) lost(lost lostLock) {
 	a, cause := lost.job, lost.cause
 	canceled := errors.Is(cause, ErrCanceled)
@@ -300,7 +298,7 @@ func (w *Worker) lost(lost lostLock) {
 	w.checkQuiet()
 }
 
-// releaseAll ends the contexts of the jobs that still run, and releases the jobs.
+// releaseAll ends the contexts of the jobs that are still running, and releases the jobs.
 func (w *Worker) releaseAll() {
 	all := w.locks.takeAll(ErrStopped)
 	for _, a := range all {

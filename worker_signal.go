@@ -2,7 +2,7 @@ package qless
 
 import "sync"
 
-// A signal wakes a goroutine that waits for it. Signals that are sent before it wakes are one.
+// A signal wakes a goroutine that waits for it. Notifications sent before it wakes are merged.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -14,7 +14,7 @@ func (s signal) notify() {
 	}
 }
 
-// A latch is opened once.
+// A latch is a gate that is opened once.
 type latch struct {
 	c    chan struct{} // closed when the latch is open
 	once *sync.Once
@@ -22,7 +22,7 @@ type latch struct {
 
 func newLatch() latch { return latch{make(chan struct{}), &sync.Once{}} }
 
-// open opens the latch, and reports whether it was closed before.
+// open opens the latch, and reports whether this call did so.
 func (l latch) open() (opened bool) {
 	l.once.Do(func() {
 		close(l.c)

@@ -10,12 +10,12 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// WorkerStats is what a worker does and has done since it was started.
+// WorkerStats describes what a worker is doing and has done since it was started.
 type WorkerStats struct {
-	// Completed counts jobs that were completed, for good or into a next queue.
+	// Completed counts jobs that were completed, for good or into another queue.
 	Completed int `json:"completed"`
 
-	// Failed counts jobs that were failed at once. One without retries left counts as retried.
+	// Failed counts jobs that were failed at once. A job that ran out of retries counts as retried.
 	Failed int `json:"failed"`
 
 	// Retried counts jobs that were retried, or failed because they had no retries left.
@@ -24,20 +24,20 @@ type WorkerStats struct {
 	// Released counts jobs that were released without using up a retry.
 	Released int `json:"released"`
 
-	// Ended counts jobs that their handlers ended themselves.
+	// Ended counts jobs that were ended by their own handlers.
 	Ended int `json:"ended"`
 
 	// Canceled counts jobs that were canceled while they ran.
 	Canceled int `json:"canceled"`
 
-	// Lost counts outcomes that were discarded, because the lock was lost or the server refused
+	// Lost counts outcomes that were discarded because the lock was lost or the server refused
 	// them.
 	Lost int `json:"lost"`
 
-	// Running are the jobs at work, oldest first.
+	// Running are the running jobs, oldest first.
 	Running []RunningJob `json:"running"`
 
-	// Queues are where jobs are taken from, as the patterns match now.
+	// Queues are the queues that jobs are taken from, as the patterns match now.
 	Queues []string `json:"queues"`
 
 	// Schedules are the schedules that the worker follows, in the order of its config.
@@ -55,7 +55,7 @@ type WorkerStats struct {
 	LastTurn time.Time `json:"last_turn,omitzero"`
 }
 
-// RunningJob is a job that a worker is running.
+// A RunningJob is a job that a worker is running.
 type RunningJob struct {
 	JID   string    `json:"jid"`
 	Klass string    `json:"klass"`
@@ -125,10 +125,10 @@ func (w *Worker) Healthy() error {
 // counters count what a worker has done.
 type counters struct {
 	mu    sync.Mutex
-	stats WorkerStats // only its counts are used
+	stats WorkerStats // only the counts are used
 }
 
-// add counts one more of what a function picks.
+// add increments the counter that a function returns.
 func (c *counters) add(count func(*WorkerStats) *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,15 +145,15 @@ func countEnded(s *WorkerStats) *int    { return &s.Ended }
 func countCanceled(s *WorkerStats) *int { return &s.Canceled }
 func countLost(s *WorkerStats) *int     { return &s.Lost }
 
-// health is how the exchanges of a worker with the server go.
+// health tracks the exchanges of a worker with the server.
 type health struct {
 	mu         sync.Mutex
-	answeredAt time.Time // when an exchange last went well
-	askedAt    time.Time // since when an exchange is due, or tried; zero if none is
-	refused    error     // what the server answered when it refused the last exchange
+	answeredAt time.Time // when the server last answered
+	askedAt    time.Time // since when an exchange is due or in progress; zero if none is
+	refused    error     // the server's error, if it refused the last exchange
 }
 
-// asks notes that there is something to exchange with the server.
+// asks records that there is something to exchange with the server.
 func (h *health) asks() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,28 +162,28 @@ func (h *health) asks() {
 	}
 }
 
-// asksNothing notes that no exchange is due any more.
+// asksNothing records that no exchange is due any more.
 func (h *health) asksNothing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.askedAt = time.Time{}
 }
 
-// answered notes that the server has answered. The exchange may go on.
+// answered records that the server has answered, before the exchange is over.
 func (h *health) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt = time.Now()
 }
 
-// succeeded notes that an exchange went well.
+// succeeded records that an exchange succeeded.
 func (h *health) succeeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answeredAt, h.askedAt, h.refused = time.Now(), time.Time{}, nil
 }
 
-// failed notes that an exchange failed.
+// failed records that an exchange failed.
 func (h *health) failed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *health) lastTurn() time.Time {
 	return h.answeredAt
 }
 
-// check errors if the server refuses, or has not answered for longer than a limit.
+// check returns an error if the server refuses, or has not answered for longer than the limit.
 func (h *health) check(limit time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,9 +1,9 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json, priority n,
---          retries n, tags json (all of which need next); checked 1 from a caller that has checked
---          that the data is JSON, and for whom no delay means none
+-- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
+--          priority n, retries n, tags json (all of which need next); checked 1 from a caller that
+--          has checked that the data is JSON, and for whom no delay means none
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     15 commands, 3 more for each dependent; deletes at most 100 old jobs

@@ -12,7 +12,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/settings.lua"
 
--- max-job-history and max-worker-age have defaults too, which clients of other languages do not
+-- max-job-history and max-worker-age also have defaults, which clients of other languages do not
 -- expect here.
 local defaults = {
   ['application'] = 'qless',

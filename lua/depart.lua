@@ -1,4 +1,4 @@
--- depart: signs off a worker that stops. Other workers are woken for what it waited for.
+-- depart: deregisters a worker that stops, and wakes other workers for what it waited for.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, claim, relays, queue...
@@ -17,7 +17,7 @@
 local worker = required('Depart', 'worker', ARGV[2])
 local claim, relays = ARGV[3], ARGV[4]
 
--- Whether the worker still holds a job. One that was timed out stays among its jobs, even if
+-- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
 -- another worker has it.
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do

@@ -1,4 +1,4 @@
--- depends: adds or removes what a job waits for. It must be waiting for something.
+-- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all)
@@ -33,7 +33,7 @@ local function add()
   end
 end
 
--- Moving the job to where it goes without dependencies is the first write: it may fail.
+-- Moving a job without dependencies to where it goes is the first write, because it may fail.
 local function remove(ended, left)
   if #left == 0 then
     local problem = free(jid, false)

@@ -1,5 +1,5 @@
--- finish: completes, fails, retries or releases many jobs of a worker. Each has an outcome of its
--- own: one that is refused does not affect the others.
+-- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome:
+-- one that is refused does not affect the others.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
@@ -28,12 +28,12 @@
 
 local worker = required('Finish', 'worker', ARGV[2])
 
--- The text of an argument up to ARGV[last]; nil when it is empty or not there.
+-- The text of an argument up to ARGV[last]; nil if it is empty or missing.
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
 
--- Reads what an action needs besides, from ARGV[first] to ARGV[last].
+-- Reads the arguments of an action, from ARGV[first] to ARGV[last].
 local function read_details(item, first, last) -- cold
   local action = item.action
   if action == 'complete' then
@@ -59,8 +59,8 @@ local function read_details(item, first, last) -- cold
   end
 end
 
--- Reads the job whose arguments begin at ARGV[at]; it, and where the next one begins. All that
--- it may come to hold is named at once: growing a table is expensive.
+-- Reads the job whose arguments begin at ARGV[at]. Returns it, and where the next one begins. All
+-- fields are named at once, because growing a table is expensive.
 local function read_item(at)
   local item = {
     action = ARGV[at],
@@ -84,7 +84,7 @@ local function read_item(at)
   return item, last + 1
 end
 
--- Fails, retries and releases.
+-- Fails, retries or releases each of the items.
 local function give(items) -- cold
   for i = 1, #items do
     local item = items[i]

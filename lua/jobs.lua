@@ -19,13 +19,13 @@
 -- @include "lib/json.lua"
 -- @include "lib/work.lua"
 
--- ARGV[first] on: offset, count and whether the total is wanted.
+-- Reads offset, count and whether the total is wanted, from ARGV[first] on.
 local function page(first)
   return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
     ARGV[first + 2] == 'total'
 end
 
--- A part of a list, with the length of the whole if that is given.
+-- The reply for a part of a list, with the length of the whole if that is given.
 local function reply(jids, total)
   if total then
     return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'

@@ -1,4 +1,4 @@
--- peek: the jobs that a pop would give, without locking them. Moves due jobs into work.
+-- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, count
@@ -21,7 +21,7 @@ local count = whole('Peek', 'count', ARGV[3])
 
 local out = {}
 
--- Adds the jobs to out, and removes those that are gone from the key. Returns how many remain.
+-- Appends the jobs to out, and removes those that are gone from the key. Returns how many remain.
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do

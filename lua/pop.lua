@@ -32,7 +32,7 @@ if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 
--- A job as it is now that it is popped.
+-- The JSON of a job after it was popped.
 local function popped_json(job, tracked, its_worker, expires)
   local times
   if timed then

@@ -23,7 +23,7 @@ if queue ~= '' then
 end
 call('hset', job_key(jid), 'priority', priority)
 if state == 'stalled' then
-  -- The grace period of its last lock: with this score it does not count as timed out any more.
+  -- The grace period of its last lock: with its new score it no longer counts as timed out.
   call('hdel', job_key(jid), 'grace')
 end
 return priority

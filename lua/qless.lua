@@ -548,7 +548,7 @@ local function bring_due(queue, recur, scheduled, limit)
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end
@@ -1199,7 +1199,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -1990,7 +1990,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server out of memory accepts the next write
+    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -4201,7 +4201,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server out of memory accepts the next write
+    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -5082,7 +5082,7 @@ end
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end
@@ -5865,7 +5865,7 @@ end
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end
@@ -6467,7 +6467,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -6851,7 +6851,7 @@ end
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end
@@ -8252,7 +8252,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -8845,7 +8845,7 @@ local function bring_due(queue, recur, scheduled, limit)
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end
@@ -9021,7 +9021,7 @@ end
 local idle = prefix .. 'x:idle'
 must_publish()
 if #queues > 1 or count == 0 then
-  must_write() -- what is tried below would find that there are no jobs
+  must_write() -- else the commands tried below would find no jobs
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 local function pass_on()
@@ -9188,7 +9188,7 @@ local function take_turns(have, more, out)
   return #turns - (#out - before)
 end
   local first, opened = cursor, 0
-  local more = {} -- how many jobs each queue that has been opened may still give
+  local more = {} -- how many jobs may still be taken from each opened queue
   repeat
     local have, ready = {}, 0
     for turn = 1, #queues do
@@ -9277,13 +9277,13 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- a worker seen since then serves other queues
+      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
     end
   end
 end
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
-    wake(claim) -- before this worker is one that can be woken for it
+    wake(claim) -- before this worker itself can be woken for it
   end
   for i = 1, #queues do
     wait_for(queues[i])
@@ -9783,7 +9783,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -10869,7 +10869,7 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
     each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
@@ -11130,7 +11130,7 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
     each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
@@ -11375,7 +11375,7 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
     each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])

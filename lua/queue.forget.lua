@@ -1,4 +1,4 @@
--- queue.forget: removes queues from the list of known queues; their jobs stay.
+-- queue.forget: removes queues from the list of known queues; their jobs are kept.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...

@@ -1,4 +1,4 @@
--- recur.update: changes a recurring job; what it has put already stays as it is.
+-- recur.update: changes a recurring job; jobs that it has already put stay as they are.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
@@ -39,7 +39,7 @@ if changes.interval and changes.interval <= 0 then
   reject('Recur', 'Arg "interval" must be greater than 0')
 end
 
--- The time of the next job, and the queue that gets it, are written first: that may fail.
+-- The time of the next job and its queue are written first, because that may fail.
 local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval

@@ -1,4 +1,4 @@
--- release: gives a worker's job back without using up a retry.
+-- release: requeues a worker's job without using up a retry.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, queue, worker, delay, data [, since]

@@ -20,7 +20,7 @@ local worker = required('Renew', 'worker', ARGV[2])
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 
--- Reads a job, and notes when its lock is to end; why it can't be renewed, or nil.
+-- Reads a job and records its lock's new end. Returns why it can't be renewed, or nil.
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]

@@ -1,5 +1,5 @@
--- reserve: locks jobs of several queues for a worker. When there are fewer than it asked for, the
--- worker becomes idle: the next job that is ready wakes it.
+-- reserve: locks jobs of several queues for a worker. If there are fewer than it asked for, the
+-- worker becomes idle, and the next job that is ready wakes it.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, count, order, cursor, poll, claim, queue...
@@ -53,11 +53,11 @@ local idle = prefix .. 'x:idle'
 
 must_publish()
 if #queues > 1 or count == 0 then
-  must_write() -- what is tried below would find that there are no jobs
+  must_write() -- else the commands tried below would find no jobs
 end
 local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
 
--- Wakes idle workers for the jobs that this worker leaves, now or when they fall due.
+-- Wakes idle workers for the jobs that this worker does not take, now or when they fall due.
 local function pass_on() -- cold
   for i = 1, #queues do
     if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
@@ -72,7 +72,7 @@ local function count_listeners()
   return counts[2], counts[4] > 0
 end
 
--- Gives up the worker's claim. Returns whether it was still this worker's.
+-- Drops the worker's claim. Returns whether the worker still had it.
 local function drop_claim()
   if claim == '' then
     return false
@@ -84,8 +84,8 @@ local function drop_claim()
   return call('del', due_key(claim)) == 1
 end
 
--- The worker has no room: it is no longer idle. Returns how many clients listen for puts by other
--- scripts, or 2, which is enough, when no worker is idle.
+-- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
+-- puts by other scripts, or 2, which is enough, if no worker is idle.
 local function become_busy()
   try('srem', idle, worker)
   drop_claim()
@@ -104,7 +104,8 @@ end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 
--- Whether a queue has nothing to take, now or later. Not worth a command for a single queue.
+-- Whether a queue has nothing to take, now or later. For a single queue that is not worth a
+-- command.
 local function is_empty(queue)
   local key = queue_key(queue, '')
   return #queues > 1 and
@@ -126,7 +127,7 @@ local function open_one(i, wanted)
   return expired, wanted - #expired
 end
 
--- The same, but skips a queue that can't be read when there are others.
+-- The same, but skips a queue that can't be read if there are others.
 local function open(i, wanted)
   if #queues == 1 then
     return open_one(i, wanted)
@@ -138,9 +139,8 @@ local function open(i, wanted)
   return none, 0
 end
 
--- Cuts a job down to what the worker gets: neither relations nor history, which are expensive and
--- seldom needed. The heartbeat takes the place of the history, and the time of the put that of the
--- state.
+-- Reduces a job to what the worker gets, without relations and history, which are expensive and
+-- seldom needed. The heartbeat replaces the history, and the time of the put the state.
 local function reserved_values(heartbeat)
   return function(job)
     job[TIME], job[HISTORY], job[STATE] = stamp, heartbeat, job[TIME]
@@ -174,8 +174,8 @@ local function take_ordered(out)
   end
 end
 
--- Gives the queues their turns: turns[n] is the queue of job n, shares[i] how many turns queue i
--- gets of its have[i] jobs. Moves the cursor past the last turn.
+-- Deals turns to the queues: turns[n] is the queue of job n, and shares[i] is how many turns queue
+-- i gets for its have[i] jobs. Moves the cursor past the last turn.
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -194,8 +194,8 @@ local function deal(have, wanted)
   return turns, shares
 end
 
--- Takes a job for each turn, of the have[i] that queue i may give. Returns how many turns met jobs
--- that are gone.
+-- Takes a job for each turn, of the have[i] jobs of queue i. Returns how many turns found no job
+-- because it is gone.
 local function take_turns(have, more, out)
   local turns, shares = deal(have, count - #out)
   local taken = {}
@@ -216,10 +216,11 @@ local function take_turns(have, more, out)
   return #turns - (#out - before)
 end
 
--- Gives each queue its turn, opening only as many as needed. Their lost jobs come first.
+-- Takes a job from each queue in turn, opening only as many queues as needed. Their lost jobs come
+-- first.
 local function take_round_robin(out) -- cold
   local first, opened = cursor, 0
-  local more = {} -- how many jobs each queue that has been opened may still give
+  local more = {} -- how many jobs may still be taken from each opened queue
   repeat
     local have, ready = {}, 0
     for turn = 1, #queues do
@@ -247,7 +248,7 @@ local function by_due(a, b)
   return a.due < b.due
 end
 
--- What falls due in each queue before the worker asks again, soonest first.
+-- When each queue's next job falls due before the worker asks again, soonest first.
 local function coming_due()
   local coming = {}
   for i = 1, #queues do
@@ -273,8 +274,8 @@ local function claim_due(queue, due)
   return true
 end
 
--- Claims what falls due soonest, of what no other idle worker waits for. Returns how long to wait,
--- and for which queue.
+-- Claims what falls due soonest and is not claimed by another idle worker. Returns how long to
+-- wait, and for which queue.
 local function claim_soonest()
   for _, coming in ipairs(coming_due()) do
     if claim_due(coming.queue, coming.due) then
@@ -294,7 +295,7 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- a worker seen since then serves other queues
+      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
     end
   end
 end
@@ -302,7 +303,7 @@ end
 local function become_idle() -- cold
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
-    wake(claim) -- before this worker is one that can be woken for it
+    wake(claim) -- before this worker itself can be woken for it
   end
   for i = 1, #queues do
     wait_for(queues[i])

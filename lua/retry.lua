@@ -1,4 +1,4 @@
--- retry: requeues a worker's job, spending one of its retries.
+-- retry: requeues a worker's job and uses up one of its retries.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data]]]]

@@ -1,5 +1,5 @@
--- schedule.last: when a schedule was last due, and what time it is. A new one counts as due now, so
--- that its first job is the next.
+-- schedule.last: when a schedule was last due, and what time it is. A new schedule counts as due
+-- now, so that its first job is the next one.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id
@@ -17,7 +17,7 @@ local id = required('Schedule.last', 'id', ARGV[2])
 local key = prefix .. 'x:schedules'
 local last = finite(call('hget', key, id))
 -- A time much later than now came from a clock that was ahead. If it is only a little later, the
--- server's own clock was set back: what was put since then is not put again.
+-- server's own clock was set back, and what was put since then must not be put again.
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now

@@ -1,4 +1,4 @@
--- schedule: puts the job of a schedule that was due at a time, unless another client did.
+-- schedule: puts the job of a schedule that was due at a time, unless another client has done so.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
@@ -23,7 +23,7 @@ if due > now then
   return 0
 end
 local last = finite(call('hget', prefix .. 'x:schedules', id))
--- As in schedule.last, a time much later than now does not count.
+-- As in schedule.last, a time much later than now is ignored.
 if last and last >= due and last <= now + 60 then
   return nil
 end

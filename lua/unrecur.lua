@@ -1,4 +1,4 @@
--- unrecur: ends a recurring job; the jobs that it has put stay.
+-- unrecur: deletes a recurring job; jobs that it has put are kept.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid

@@ -1,4 +1,4 @@
--- worker.deregister: removes workers from the list of known workers; their locks stay.
+-- worker.deregister: removes workers from the list of known workers; they keep their locks.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker...

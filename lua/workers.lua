@@ -1,4 +1,4 @@
--- workers: the workers seen lately and how many jobs each holds, or the jobs of one.
+-- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, [worker [, 'held']]
@@ -37,7 +37,7 @@ local function forget_old()
   end
 end
 
--- The jobs that the worker holds, if only these are wanted; else all.
+-- The jobs that the worker still holds, if only those are wanted, else all.
 local function held(worker, jids)
   if ARGV[3] ~= 'held' then
     return jids

@@ -47,7 +47,7 @@ func split(code string) []chunk {
 }
 
 // arrange returns the code of the chunks that a script needs, in order. What only its cold
-// functions need is inside of these.
+// functions need is nested inside these.
 func arrange(chunks []chunk) []string {
 	chunks = inline(chunks)
 	hot := reach(chunks, statements(chunks), nil)
@@ -64,8 +64,8 @@ func arrange(chunks []chunk) []string {
 	return code
 }
 
-// inline writes the values of constants in place of their names, so that these cost nothing: a name
-// would make every later closure of the script slower to build.
+// inline replaces the names of constants with their values: a name would make every later closure
+// of the script slower to build.
 func inline(chunks []chunk) []chunk {
 	values := map[string]string{}
 	for _, c := range chunks {
@@ -99,9 +99,9 @@ func statements(chunks []chunk) map[string]bool {
 	return mentioned
 }
 
-// reach tells which chunks are needed for the names that are mentioned: statements, and
-// functions, with what they mention in turn. Without a base, cold functions do not count for
-// what they mention; with one, only chunks that are not in it are told, cold or not.
+// reach returns which chunks are needed for the mentioned names: statements, and functions with
+// what they mention in turn. Without a base, what cold functions mention is ignored; with one, only
+// chunks that are not in it are returned, cold or not.
 func reach(chunks []chunk, mentioned map[string]bool, base []bool) []bool {
 	needed := make([]bool, len(chunks))
 	for i := len(chunks) - 1; i >= 0; i-- {
@@ -117,7 +117,7 @@ func reach(chunks []chunk, mentioned map[string]bool, base []bool) []bool {
 	return needed
 }
 
-// nest returns a function with those of the chunks inside of it that it alone needs.
+// nest returns a function with the chunks that it alone needs nested inside it.
 func nest(c chunk, chunks []chunk, needed []bool) string {
 	first, rest, _ := strings.Cut(c.code, "\n")
 	lines := []string{first}

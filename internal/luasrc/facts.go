@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Facts are what the header of a command says for programs to read:
+// Facts are the machine-readable lines in the header of a command:
 //
 //	-- Repeat   safe, or once
 //	-- Waits    for replicas
@@ -16,19 +16,19 @@ import (
 //
 // The line Waits is optional.
 type Facts struct {
-	// Repeatable means that the command may be sent again when a connection breaks before its
-	// reply came: run twice, it does what it does once.
+	// Repeatable means that the command may be sent again if the connection breaks before its
+	// reply: it is idempotent.
 	Repeatable bool
 
 	// Replicated means that clients which wait for replicas do so after the command.
 	Replicated bool
 
-	// Needs has the Redis commands that the script may call, sorted, as ACL rules name them.
-	// Whoever needs publish needs the channels of the namespace too.
+	// Needs lists the Redis commands that the script may call, sorted, as ACL rules name them. A
+	// user that needs publish also needs the channels of the namespace.
 	Needs []string
 }
 
-// FactsOf returns the facts in the header of a command. It fails when the header lacks one.
+// FactsOf returns the facts in the header of a command. It is an error if the header lacks one.
 func FactsOf(sources fs.FS, command string) (Facts, error) {
 	header, _, err := read(sources, command+".lua")
 	if err != nil {
@@ -55,7 +55,8 @@ func FactsOf(sources fs.FS, command string) (Facts, error) {
 	return facts, nil
 }
 
-// Check fails unless the header of every command has all facts, and needs what its script calls.
+// Check returns an error unless the header of every command has all facts, and lists the commands
+// that its script calls.
 func Check(sources fs.FS) error {
 	commands, err := Commands(sources)
 	if err != nil {

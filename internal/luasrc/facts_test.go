@@ -43,8 +43,8 @@ func TestTheHeadersOfAllCommandsHaveTheirFacts(t *testing.T) {
 	require.NoError(t, luasrc.Check(real))
 }
 
-// What calls a Redis command has its name as a literal, so that Calls finds it. The helpers that
-// pass commands on are the exception: their callers have it.
+// Code that calls a Redis command has its name as a literal, so that Calls finds it. Helpers that
+// pass on commands are the exception: their callers have it.
 func TestCallsFindsEveryCommand(t *testing.T) {
 	calls := regexp.MustCompile(`\b(?:call|try|run)\(`)
 	literal := regexp.MustCompile(`\b(?:call|try|run)\((?:'[a-z]+'|\.\.\.\)|operation, key, )`)

@@ -4,20 +4,19 @@
 //
 //	-- @include "lib/x.lua"
 //
-// for the pieces that commands share. Each piece is taken in once, before whatever
-// needs it.
+// for the pieces that commands share. Each piece is included once, before the code that needs it.
 //
-// Every top-level function of a script costs the server a closure on each call. So those that a
-// command does not use are left out; and those that are used only by functions that seldom run,
-// which say so on their first line,
+// Every top-level function of a script costs the server a closure on each call. So functions that a
+// command does not use are left out, and those used only by functions that seldom run, which are
+// marked on their first line,
 //
 //	local function free(jid) -- cold
 //
-// are moved into these, to be made when one of them runs. Constants in capitals, such as
+// are moved into these, and created when one of them runs. Constants in capitals, such as
 //
 //	local LIMIT = 1000
 //
-// are replaced by their values, and others that are not used are left out.
+// are replaced by their values, and other unused ones are left out.
 package luasrc
 
 import (
@@ -73,8 +72,8 @@ func Flatten(sources fs.FS, command string) (string, error) {
 // DropIn returns one script with every command, for the clients of other languages:
 // no KEYS, and ARGV is COMMAND, NOW and the command's arguments.
 //
-// Each command's script stands in a branch of its own, so that a call builds nothing
-// but what its command needs.
+// Each command's script is in a branch of its own, so that a call builds only what its command
+// needs.
 func DropIn(sources fs.FS) (string, error) {
 	commands, err := Commands(sources)
 	if err != nil {
@@ -175,7 +174,7 @@ func read(sources fs.FS, name string) (header, body string, err error) {
 	return header, body, nil
 }
 
-// withoutComments drops blank lines and lines that are nothing but a comment.
+// withoutComments drops blank lines and lines that are only a comment.
 func withoutComments(code string) string {
 	var kept []string
 	for _, line := range strings.Split(code, "\n") {

@@ -9,8 +9,8 @@ import (
 )
 
 // Once returns a command that go-redis sends only once. By default go-redis sends a command again
-// when a connection breaks before the reply: one that must not run twice can't have that. The
-// reply is in cmd.
+// if the connection breaks before the reply, which is wrong for a command that must not run twice.
+// The reply is in cmd.
 func Once(cmd redis.Cmder) redis.Cmder { return once{cmd} }
 
 type once struct{ redis.Cmder }
@@ -24,7 +24,7 @@ type Cmd struct {
 	once bool
 }
 
-// NewCmd returns a command that go-redis may send again when a connection breaks.
+// NewCmd returns a command that go-redis may send again if the connection breaks.
 func NewCmd(ctx context.Context, args ...any) *Cmd {
 	return &Cmd{Cmd: redis.NewCmd(ctx, args...)}
 }
@@ -41,7 +41,7 @@ var globEscaper = strings.NewReplacer(
 	`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`,
 )
 
-// EscapeGlob returns a pattern, as SCAN takes it, that matches only the text itself.
+// EscapeGlob returns a pattern for SCAN that matches only the text itself.
 func EscapeGlob(text string) string { return globEscaper.Replace(text) }
 
 // SecondsUp rounds a duration up to whole seconds, for commands that take no fractions.

@@ -1,5 +1,5 @@
-// Package redisx is what this module's clients do with go-redis: send a command only once, tell
-// what an error means, wait for a server that is away, and keep a subscription alive.
+// Package redisx extends go-redis for this module's clients: it sends a command only once,
+// classifies errors, waits while a server is away, and keeps a subscription alive.
 //
-// It imports the standard library and go-redis, and nothing else.
+// It imports only the standard library and go-redis.
 package redisx

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Answer returns what the server said in an error; empty when it said nothing.
+// Answer returns the server's message in an error, or the empty string if there is none.
 func Answer(err error) string {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -17,20 +17,20 @@ func Answer(err error) string {
 	return reply.Error()
 }
 
-// IsAnswer reports whether an error is what the server said.
+// IsAnswer reports whether an error is an answer of the server.
 func IsAnswer(err error) bool { return Answer(err) != "" }
 
-// IsAway reports whether the server said that it takes no such command for now.
+// IsAway reports whether the server answered that it does not accept such a command for now.
 func IsAway(err error) bool {
 	return redis.IsLoadingError(err) || isReadOnly(err) || redis.IsMasterDownError(err) ||
 		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
 }
 
-// IsRefusal reports whether the server answered, and did not say that it is away.
+// IsRefusal reports whether the server answered, other than that it is away.
 func IsRefusal(err error) bool { return IsAnswer(err) && !IsAway(err) }
 
-// NeverRan reports whether a command surely did not run, because there was no connection, or the
-// server took no commands. Sent again, it does not run twice.
+// NeverRan reports whether a command certainly did not run, because there was no connection or the
+// server accepted no commands. It is safe to send it again.
 func NeverRan(err error) bool {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -45,7 +45,7 @@ func NeverRan(err error) bool {
 	return IsAway(err)
 }
 
-// isReadOnly reports whether the server is a replica. Redis 6 says so inside of a script's error.
+// isReadOnly reports whether the server is a replica. Redis 6 says so inside a script's error.
 func isReadOnly(err error) bool {
 	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
 }

@@ -146,7 +146,7 @@ func TestSecondsUp(t *testing.T) {
 	}
 }
 
-// The characters that SCAN's patterns know are, but for ^, those of path.Match.
+// SCAN's patterns have the same special characters as path.Match, except for ^.
 func TestAnEscapedPatternMatchesOnlyItself(t *testing.T) {
 	for _, text := range []string{"", "plain", "a*b", "a?b", "[ab]", `\`, `a\*`, "]", "-", "ключ"} {
 		matched, err := path.Match(redisx.EscapeGlob(text), text)

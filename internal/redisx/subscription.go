@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A NoticeKind says what a [Notice] is.
+// A NoticeKind is the kind of a [Notice].
 type NoticeKind int
 
-// What a subscription gives notice of.
+// The kinds of notices.
 const (
 	// Published is a message on a channel.
 	Published NoticeKind = iota
@@ -25,8 +25,8 @@ const (
 	Gap
 )
 
-// A Notice is something that a subscription has received. There is none of the channels that it
-// begins with: they are confirmed when [Subscribe] returns.
+// A Notice is something that a subscription has received. The channels that it begins with are
+// confirmed when [Subscribe] returns, without a notice.
 type Notice struct {
 	Kind    NoticeKind
 	Channel string // empty for a Gap
@@ -45,7 +45,7 @@ type SubscriptionConfig[T any] struct {
 	// Channels are those that the subscription begins with.
 	Channels []string
 
-	// Decode returns what a reader gets for a notice, and false for nothing.
+	// Decode returns the event for a notice, or false if readers get none.
 	Decode func(Notice) (T, bool)
 }
 
@@ -55,8 +55,8 @@ const eventsBuffer = 256
 // keepAlive is how long a silent connection is trusted before it is pinged.
 const keepAlive = 15 * time.Second
 
-// A Subscription receives what is published on channels, as events of type T. It restores its
-// connection by itself, and then gives notice of a [Gap].
+// A Subscription receives messages published on channels, as events of type T. It restores a broken
+// connection, and then there is a [Gap] notice.
 type Subscription[T any] struct {
 	config SubscriptionConfig[T]
 	events chan T
@@ -77,7 +77,7 @@ func Subscribe[T any](
 		pubsub: rdb.Subscribe(ctx, config.Channels...),
 		cancel: cancel,
 	}
-	// To receive ends with the connection, and not with the context.
+	// Receiving ends with the connection, not with the context.
 	stop := context.AfterFunc(ctx, func() { _ = s.pubsub.Close() })
 	for range config.Channels {
 		if _, err := s.pubsub.Receive(ctx); err != nil {
@@ -108,10 +108,10 @@ func (s *Subscription[T]) Remove(ctx context.Context, channels ...string) error 
 	return s.pubsub.Unsubscribe(ctx, channels...)
 }
 
-// Cancel ends the subscription without waiting for that.
+// Cancel ends the subscription without waiting.
 func (s *Subscription[T]) Cancel() { s.cancel() }
 
-// Close ends the subscription and waits until it has ended. It may be called twice.
+// Close ends the subscription and waits for that. It may be called twice.
 func (s *Subscription[T]) Close() error {
 	s.cancel()
 	err := s.pubsub.Close()
@@ -148,8 +148,8 @@ func (s *Subscription[T]) receive(ctx context.Context) {
 	}
 }
 
-// pass gives the reader what the server sent. The first confirmation after the connection broke
-// says that it is restored.
+// pass delivers what the server sent. The first confirmation after the connection broke means that
+// it is restored.
 func (s *Subscription[T]) pass(ctx context.Context, message any, broken bool) {
 	var notice Notice
 	switch m := message.(type) {

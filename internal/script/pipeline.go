@@ -44,15 +44,14 @@ func (p *Pipeline) Commands() []string {
 // Args returns the arguments of a command that was added.
 func (p *Pipeline) Args(i int) []any { return p.calls[i].args }
 
-// Preload names a command, with arguments that make it do nothing, for a server that does not know
-// some script of the pipeline. It is given this one too, before the others, so that it knows both
-// or neither.
+// Preload names a command, with arguments that make it do nothing. A server that does not know some
+// script of the pipeline is sent this one first, so that it knows both or neither.
 func (p *Pipeline) Preload(name string, args ...any) {
 	p.preloaded = append(p.preloaded, &call{command: p.runner.set.Command(name), args: args})
 }
 
-// Exec sends what was added and returns the reply or the error of each command. Commands whose
-// script the server did not know are sent once more, the first of each script with its text.
+// Exec sends the commands and returns the reply or error of each. Commands whose script the server
+// did not know are sent once more, the first of each script with its text.
 func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 	p.send(ctx, p.calls, false)
 	var unknown []*call
@@ -92,8 +91,8 @@ func (p *Pipeline) send(ctx context.Context, calls []*call, texts bool) {
 	}
 }
 
-// fail gives a command the error of the pipeline, if it has neither a reply nor an error of its
-// own: the connection could not be used at all.
+// fail sets the pipeline's error on a command that has neither a reply nor an error of its own,
+// because there was no connection at all.
 func (c *call) fail(err error) {
 	if err != nil && c.cmd.Err() == nil && c.cmd.Val() == nil {
 		c.cmd.SetErr(err)

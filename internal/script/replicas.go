@@ -11,8 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// Replicas says how many replicas are to have what a command wrote, and for how long that is waited
-// for.
+// Replicas says how many replicas must have what a command wrote, and how long to wait for them.
 type Replicas struct {
 	Count   int
 	Timeout time.Duration
@@ -22,10 +21,10 @@ type Replicas struct {
 // wrote.
 type ReplicasError struct {
 	Have, Want int
-	Err        error // why it is not known how many have it; nil when it is known
+	Err        error // why it is unknown how many have it; nil if it is known
 }
 
-// Error returns what is known of the replicas.
+// Error returns what is known about the replicas.
 func (e *ReplicasError) Error() string {
 	if e.Err != nil {
 		return "it is not known which replicas have it: " + e.Err.Error()
@@ -36,7 +35,7 @@ func (e *ReplicasError) Error() string {
 // Unwrap returns the error of the waiting.
 func (e *ReplicasError) Unwrap() error { return e.Err }
 
-// CanWait reports whether replicas can be waited for with such a client.
+// CanWait reports whether it is possible to wait for replicas with this client.
 func CanWait(rdb redis.UniversalClient) bool {
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient:
@@ -45,8 +44,8 @@ func CanWait(rdb redis.UniversalClient) bool {
 	return false
 }
 
-// RunReplicated is Run of a command that writes, and waits until replicas have what it wrote. When
-// the command ran and they do not, the reply comes with a [*ReplicasError].
+// RunReplicated is Run for a command that writes, and waits until the replicas have what it wrote.
+// If the command ran but they do not, it returns the reply with a [*ReplicasError].
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
@@ -58,8 +57,8 @@ func (r *Runner) RunReplicated(
 			return err
 		}
 		wait = redis.NewIntCmd(ctx, "wait", replicas.Count, replicas.Timeout.Milliseconds())
-		// WAIT is about what its own connection wrote: a pipeline has one. On another connection it
-		// would be met at once, so it is never sent again.
+		// WAIT is about the writes of its own connection, so both go in one pipeline. On another
+		// connection it would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
 		_ = pipe.Process(ctx, redisx.Once(wait))
@@ -80,8 +79,8 @@ func (r *Runner) RunReplicated(
 	return reply, nil
 }
 
-// master returns a client of the server that has the namespace. Its read timeout is longer than the
-// time that replicas are waited for.
+// master returns a client for the server that has the namespace, with a read timeout longer than
+// the wait for replicas.
 func (r *Runner) master(ctx context.Context, wait time.Duration) (*redis.Client, error) {
 	rdb, ok := r.rdb.(*redis.Client)
 	if cluster, isCluster := r.rdb.(*redis.ClusterClient); isCluster {

@@ -11,7 +11,7 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Runner runs commands for one namespace. It may be used from any goroutine.
+// A Runner runs commands for one namespace. It is safe for concurrent use.
 type Runner struct {
 	set    *Set
 	rdb    redis.UniversalClient
@@ -20,14 +20,14 @@ type Runner struct {
 	guard  string // empty unless the server is a cluster
 }
 
-// guardKey is a key that never exists. While a cluster moves a slot, some of its keys are on either
-// master. The old one sends scripts to the new one when it has none of their keys, and the new one
-// refuses those that name several keys until it has all: with a second key, scripts wait until all
-// keys of the namespace are in one place again.
+// guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
+// masters. The old one redirects scripts to the new one if it has none of their keys, and the new
+// one refuses scripts that name several keys until it has all of them. With a second key, scripts
+// wait until all keys of the namespace are in one place again.
 const guardKey = "x:guard"
 
-// NewRunner returns a runner. The scripts are given the clock's time, or none when the clock is
-// nil, and then take the server's.
+// NewRunner returns a runner. The scripts use the time of the clock, or the server's time if it is
+// nil.
 func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
 	r := &Runner{set: set, rdb: rdb, prefix: prefix, clock: clock}
 	if _, ok := rdb.(*redis.ClusterClient); ok {
@@ -36,7 +36,7 @@ func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() 
 	return r
 }
 
-// newCmd makes the call of a command: by the script's digest, or with its whole text.
+// newCmd returns the call of a command, by the script's digest or with its whole text.
 func (r *Runner) newCmd(ctx context.Context, c *Command, whole bool, args []any) *redisx.Cmd {
 	now := ""
 	if r.clock != nil {
@@ -60,11 +60,11 @@ func (r *Runner) newCmd(ctx context.Context, c *Command, whole bool, args []any)
 	return redisx.NewOnceCmd(ctx, line...)
 }
 
-// attempts bounds how often a command is sent that surely did not run.
+// attempts is how often a command that certainly did not run is sent.
 const attempts = 4
 
-// Run runs a command and returns the server's reply, nil for none. A server that does not know the
-// script is given its text.
+// Run runs a command and returns the server's reply, or nil. A server that does not know the script
+// is sent its text.
 func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
 	return r.runBy(ctx, r.rdb.Process, name, args)
 }
@@ -85,7 +85,7 @@ func (r *Runner) runBy(
 			return cmd.Val(), nil
 		}
 		if cluster, ok := r.rdb.(*redis.ClusterClient); ok && redisx.NeverRan(err) {
-			cluster.ReloadState(ctx) // another master may have the namespace by now
+			cluster.ReloadState(ctx) // another master may have the namespace now
 		}
 		if attempt == attempts || !redisx.NeverRan(err) || !redisx.WhileAway.Wait(ctx, attempt) {
 			return nil, err

@@ -1,6 +1,6 @@
 // Package script runs the Lua scripts of a source tree, one file a command, on the server that has
-// a namespace: by their digests, or by their texts when the server does not know them, alone or in
-// a pipeline, and again when they surely did not run.
+// a namespace: by digest, or by text if the server does not know the script, alone or in a
+// pipeline. It runs a script again if it certainly did not run.
 package script
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// A Set has the commands of a source tree. It may be used from any goroutine.
+// A Set holds the commands of a source tree. It is safe for concurrent use.
 type Set struct {
 	sources  fs.FS
 	commands sync.Map // of *Command, by name
 }
 
-// NewSet returns the set of the commands in a source tree, which must be sound: a command that is
-// used and is not there panics.
+// NewSet returns the set of the commands in a source tree. Using a command that is missing or
+// invalid panics.
 func NewSet(sources fs.FS) *Set { return &Set{sources: sources} }
 
 // A Command is one script as the server knows it.
@@ -55,8 +55,8 @@ func (c *Command) Text() string { return c.text }
 // SHA returns the digest by which a server knows the script.
 func (c *Command) SHA() string { return c.sha }
 
-// Repeatable reports whether the command may be sent again when a connection breaks before the
-// reply: run twice, it does what it does once. Any other command is sent once, and the caller learns
+// Repeatable reports whether the command is idempotent, so that it may be sent again if the
+// connection breaks before the reply. Any other command is sent once, and the caller gets the error
 // that its outcome is unknown: a pop that runs twice would strand the jobs of the first until their
 // locks end.
 func (c *Command) Repeatable() bool { return c.facts.Repeatable }

@@ -1,8 +1,8 @@
-// Package wire reads what scripts reply, and formats what they are given.
+// Package wire decodes the replies of scripts, and formats their arguments.
 //
 // Replies are JSON written by Lua, or by the scripts of other clients: an empty array may be {}, a
 // number may be a string or a float, and what is absent may be false. The types of this package
-// accept all of these, and an error is left for replies that nobody could have meant.
+// accept all of these; only replies that make no sense are errors.
 package wire
 
 import (
@@ -76,8 +76,8 @@ func (n Number) Int() int {
 	return int(math.Max(math.MinInt32, math.Min(math.MaxInt32, math.Floor(float64(n)))))
 }
 
-// Time returns the number as seconds since 1970, to the microsecond. Numbers that can't be meant
-// as a time, 0 among them, are the zero time.
+// Time returns the number as seconds since 1970, to the microsecond. Numbers that can't be a time,
+// including 0, are the zero time.
 func (n Number) Time() time.Time {
 	if n <= 0 || n > 1e11 {
 		return time.Time{}
@@ -135,13 +135,13 @@ func DecodeStrings(reply any) ([]string, error) {
 // Unexpected returns the error for a reply of the wrong type, with the beginning of the reply.
 func Unexpected(reply any) error { return fmt.Errorf("unexpected reply: %.100v", reply) }
 
-// AsString returns a part of a reply that should be a string, and is empty otherwise.
+// AsString returns a part of a reply as a string, or the empty string if it is not one.
 func AsString(part any) string {
 	s, _ := part.(string)
 	return s
 }
 
-// AsNumber returns a part of a reply that should be a string with a number, and is 0 otherwise.
+// AsNumber returns a part of a reply as a number, or 0 if it is not a string with one.
 func AsNumber(part any) Number { return parseNumber(AsString(part)) }
 
 // FormatTime formats a time as scripts read it: in seconds since 1970, with microseconds.

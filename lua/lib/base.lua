@@ -1,22 +1,22 @@
--- What every command starts from: the namespace and the names of keys.
+-- The basis of every command: the namespace and the names of keys.
 --
 -- KEYS[1]  the namespace prefix ("ql:" unless the caller chose another)
 
 local call = redis.call
 local prefix = KEYS[1]
 
--- Like call, but an error is a table with the field err. After a script's first write, every
--- command that a damaged key could make fail is tried: the rest is done nevertheless.
+-- Like call, but returns an error as a table with the field err. After a script's first write,
+-- every command that a damaged key could fail is run this way, so that the rest is done anyway.
 local try = redis.pcall
 
--- Fails when the server takes no writes at all, such as a replica, or a master with too few
+-- Fails if the server accepts no writes at all, such as a replica, or a master with too few
 -- replicas. The key never exists.
 local function must_write()
   call('del', prefix .. 'x:none')
 end
 
 -- Tries a write that needs memory, as the first write of a script that takes or finishes jobs. A
--- server out of memory refuses it there, but not after a write that needs none.
+-- server that is out of memory refuses it there, but not after a write that needs none.
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -26,7 +26,7 @@ local function write_first(...)
   return reply
 end
 
--- The value of a number's text; default when it is no number, or nan or inf.
+-- The value of a number given as text, or default if it is not a finite number.
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -51,8 +51,8 @@ local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
 end
 
--- Whether the script's user may write this key. For a user who may only read, scripts leave
--- everything as it is. Servers before 7.0 can't be asked: there the first write fails.
+-- Whether the script's user may write this key. For a user who may only read, scripts change
+-- nothing. Servers before 7.0 can't be asked: there the first write fails.
 local function may_write(key) -- cold
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end

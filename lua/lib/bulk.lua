@@ -1,8 +1,8 @@
--- Commands over many members, in slices that fit Lua's stack.
+-- Commands with many arguments, in slices that fit Lua's stack.
 
 -- @include "lib/base.lua"
 
--- How many of these keys there are.
+-- How many of these keys exist.
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -11,7 +11,7 @@ local function count_existing(keys)
   return count
 end
 
--- Runs OPERATION KEY with list[from..to] for its arguments, an even number of them at a time.
+-- Runs OPERATION KEY with list[from..to] as arguments, an even number of them at a time.
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))

@@ -27,7 +27,7 @@ local function integer(area, name, text)
   return n
 end
 
--- How many: an integer that is not negative.
+-- A count: an integer that is not negative.
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
@@ -36,7 +36,7 @@ local function whole(area, name, text)
   return n
 end
 
--- A name that keys are made of.
+-- A name that is part of a key.
 local function named(area, name, text)
   if not text or text == '' then
     reject(area, 'Arg "' .. name .. '" missing')
@@ -53,10 +53,10 @@ local function json(area, name, text)
   return value
 end
 
--- The empty list, never to be changed.
+-- The empty list. It must not be changed.
 local none = {}
 
--- A JSON array of names, such as tags or jids; empty when there is no text.
+-- A JSON array of names, such as tags or jids; empty if there is no text.
 local function names(area, name, text)
   if not text then
     return none
@@ -82,7 +82,7 @@ local function names(area, name, text)
   return list
 end
 
--- Jids of jobs to wait for, from first on. The lists of a job have names that a job can't have.
+-- Jids of jobs to wait for, from list[first] on. A jid can't be the name of another job's list.
 local function check_dependencies(area, list, first) -- cold
   for i = first, #list do
     if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
@@ -93,7 +93,7 @@ local function check_dependencies(area, list, first) -- cold
   return list
 end
 
--- The same for a JSON array of them.
+-- The same for a JSON array of jids.
 local function read_dependencies(area, text) -- cold
   return check_dependencies(area, names(area, 'depends', text), 1)
 end

@@ -4,7 +4,7 @@
 
 -- @include "lib/base.lua"
 
--- stamp is the time as text, stored as it came; now is its value.
+-- stamp is the time as text, stored as it was given; now is its value.
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -21,7 +21,7 @@ else
   end
 end
 
--- Number as text that loses nothing, to be formatted once and used often.
+-- A number as text without loss of precision, to format once and use often.
 local function exact(n)
   return string.format('%.17g', n)
 end

@@ -1,5 +1,5 @@
--- Completing one job, or many at once, each with an outcome of its own. What they share is read
--- and written once.
+-- Completing one job, or many at once, each with its own outcome. What they share is read and
+-- written once.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -17,7 +17,7 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- How many old jobs one call deletes at most: more would stall the server.
+-- The maximum number of old jobs that one call deletes: more would stall the server.
 local PRUNED = 100
 
 -- Deletes a job if it is complete.
@@ -31,7 +31,7 @@ local function delete_job(jid)
   call('del', key, key .. '-history', key .. '-dependencies')
 end
 
--- Deletes completed jobs, at most limit: those from before a time, or the excess.
+-- Deletes at most limit completed jobs: those from before a time, or the excess.
 local function prune(before, excess, limit) -- cold
   local completed = prefix .. 'completed'
   local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
@@ -44,7 +44,7 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
--- Writes what every outcome changes. Data is saved when there is any to save.
+-- Writes what every outcome changes, and the data if there is any.
 local function settle(item, state, queue)
   local key = item.key
   if item.data ~= '' then
@@ -56,7 +56,7 @@ local function settle(item, state, queue)
   end
 end
 
--- What the caller's options change in a job as it goes on, nil for nothing.
+-- What the options change in a job that goes on to another queue, or nil.
 local function read_change(area, given) -- cold
   if not given.priority and not given.retries and not given.tags then
     return
@@ -68,7 +68,7 @@ local function read_change(area, given) -- cold
   }
 end
 
--- Writes what changes in a job as it goes on.
+-- Writes these changes.
 local function write_change(item, change) -- cold
   call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
   if change.tags then
@@ -106,7 +106,7 @@ local function advance(item, cap) -- cold
   return state
 end
 
--- Reads where a job goes next, and links it to its dependencies. Returns why it can't go there, or
+-- Reads where a job goes next, and links it to its dependencies. Returns why that is impossible, or
 -- nil.
 local function prepare_next(item) -- cold
   local others, problem = needed(item.jid, item.depends, 1, {})
@@ -128,13 +128,13 @@ local function prepare_next(item) -- cold
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server out of memory accepts the next write
+    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
 end
 
--- Reads a job, and checks that this worker may complete it. Returns why not, or nil.
+-- Reads a job and checks that this worker may complete it. Returns why not, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
@@ -154,8 +154,8 @@ local function read_completed(item, worker)
   end
 end
 
--- Those of the items that this worker may complete, and {queue, jids, ran} of each of their
--- queues. The others get a problem, and so does a job that is named twice.
+-- The items that this worker may complete, and {queue, jids, ran} for each of their queues. The
+-- others get a problem, as does a job that is named twice.
 local function read_all(items, worker)
   local owned, queues, by_queue, seen = {}, {}, {}, {}
   for i = 1, #items do
@@ -193,8 +193,8 @@ local function unlock(queue, jids, ran, worker)
   observe('run', queue, ran)
 end
 
--- The settings that completing needs: three, then the max-concurrency of each queue. A queue
--- that has one may run another job when one is complete.
+-- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
+-- may run another job when one is complete.
 local function read_config(queues)
   local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
   for i = 1, #queues do
@@ -219,7 +219,7 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Publishes that jobs are complete for good, and releases the jobs that waited for them.
+-- Publishes that jobs are complete for good, and releases their dependents.
 local function announce(items)
   local dependents = {}
   for i = 1, #items do
@@ -235,8 +235,8 @@ local function announce(items)
   end
 end
 
--- Completes the items, at most a few hundred: {jid, queue, data, next, delay, depends, change}; data
--- '' leaves it as it is. Sets each item's state, or its problem.
+-- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
+-- data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
   local owned, queues = read_all(items, worker)
   if #owned == 0 then

@@ -6,8 +6,8 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- The jobs of the list, from first on, that a job has to wait for: they exist, or are put by this
--- call before it, and are not complete. Or nil, and why one of them can't be read.
+-- The jobs in the list, from first on, that a job has to wait for: those that exist, or are put
+-- before it by this call, and are not complete. Or nil, and why one of them can't be read.
 local function needed(jid, list, first, before) -- cold
   local others = {}
   for i = first, #list do
@@ -22,8 +22,8 @@ local function needed(jid, list, first, before) -- cold
   return others
 end
 
--- Makes a job wait for others. When that can't be written, everything is as before, and the result
--- says which write failed, and how.
+-- Makes a job wait for others. If a write fails, everything is left as before, and the result says
+-- which write failed, and how.
 local function link(jid, others, added) -- cold
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
@@ -43,14 +43,14 @@ local function link(jid, others, added) -- cold
   end
 end
 
--- Ends one dependency, from both sides.
+-- Removes one dependency, on both sides.
 local function undepend(jid, other)
   try('srem', job_key(other) .. '-dependents', jid)
   try('srem', job_key(jid) .. '-dependencies', other)
 end
 
--- Stores the delay of a job that waits for others, for when it is released. The delay of an
--- earlier put stays in the job; for a caller whose missing delay means none, it no longer counts.
+-- Stores the delay of a job that waits for others, for when it is released. The delay of an earlier
+-- put stays in the job, but is ignored if the caller's missing delay means none.
 local function keep_delay(key, delay, means_none) -- cold
   if delay > 0 then
     call('hset', key, 'scheduled', exact(now + delay))
@@ -60,9 +60,9 @@ local function keep_delay(key, delay, means_none) -- cold
   end
 end
 
--- Moves a job without dependencies left to where it goes next: into work, or, when it was put with
--- a delay and is released by its last dependency, to wait for the rest of the delay. Returns why
--- that can't be done, or nil.
+-- Moves a job that has no dependencies left to where it goes next: into work, or, if it was put
+-- with a delay and its last dependency releases it, to wait for the rest of the delay. Returns why
+-- that is impossible, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -89,7 +89,7 @@ local function free(jid, released) -- cold
   wake_for(queue, due and due - now or 0)
 end
 
--- Releases the jobs that waited only for this one. Those that can't be moved keep waiting.
+-- Releases the jobs that waited only for this one. Jobs that can't be moved keep waiting.
 local function release_dependents(jid) -- cold
   local dependents, stuck = job_key(jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do

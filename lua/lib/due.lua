@@ -9,10 +9,10 @@
 -- @include "lib/tags.lua"
 -- @include "lib/work.lua"
 
--- How many due jobs of a queue are moved by a command that only looks at the queue.
+-- The maximum number of due jobs that a command which only reads a queue moves.
 local MAX_MOVED = 10000
 
--- Puts the child of a recurring job that was due at a time.
+-- Puts the child of a recurring job that was due at the given time.
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
     'jid', child,
@@ -33,8 +33,8 @@ local function spawn(queue, parent, child, job, at)
   record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
 end
 
--- The next number after count that no child of the recurring job has. The steps grow with the
--- number of attempts.
+-- The next number after count that no child of the recurring job has. The steps grow with each
+-- attempt.
 local function next_child(parent, count)
   local taken = 0
   repeat
@@ -45,7 +45,7 @@ local function next_child(parent, count)
   return count
 end
 
--- Spawns the due children of one recurring job, at most limit. Returns how many.
+-- Spawns at most limit due children of a recurring job. Returns how many.
 local function spawn_due(queue, parent, due, limit)
   local fields = try('hmget', recur_key(parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
@@ -58,7 +58,7 @@ local function spawn_due(queue, parent, due, limit)
     call('zrem', queue_key(queue, 'recur'), parent)
     return 0
   end
-  -- Whole intervals begin with whole seconds, as they do for the clients of other languages.
+  -- Whole intervals begin at whole seconds, as with clients of other languages.
   local at = interval % 1 == 0 and math.floor(due) or due
   local backlog = finite(fields[7], 0)
   local missed = (now - at) / interval
@@ -90,7 +90,7 @@ local function spawn_all(queue, limit)
   end
 end
 
--- The priority of a job that exists.
+-- The priority of an existing job.
 local function priority_of(jid)
   local priority = try('hget', job_key(jid), 'priority')
   if type(priority) == 'string' then
@@ -116,13 +116,14 @@ local function move_scheduled(queue, limit)
 end
 
 -- Moves what is due into work, at most limit jobs of each kind: children of recurring jobs, and
--- scheduled jobs. The caller has read that there are any, and so that these keys can be written.
+-- scheduled jobs. The caller has read whether there are any, and so knows that these keys can be
+-- written.
 local function bring_due(queue, recur, scheduled, limit) -- cold
   local work = queue_key(queue, 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails when jobs can't be added later
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
   if recur then
     spawn_all(queue, limit)
   end

@@ -1,9 +1,9 @@
--- Events: every change is published on PREFIX log, those of tracked jobs on more channels.
+-- Events: every change is published on PREFIX log, and changes of tracked jobs on more channels.
 
 -- @include "lib/base.lua"
 
--- Refuses a user who may not publish here, before anything is written. Servers before 7.0 can't
--- be asked: there, the change is made without an event.
+-- Refuses a user who may not publish, before anything is written. Servers before 7.0 can't be
+-- asked: there, the change is made without an event.
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -35,11 +35,11 @@ local function publish_each_tracked(channel, jids)
   end
 end
 
--- Ends a message about a job that is ready. It shows those who wake workers for puts by other
--- scripts that this script wakes one itself. JSON parsers ignore it.
+-- Ends a message about a job that is ready. It shows the workers that relay puts by other scripts
+-- that this script wakes a worker itself. JSON parsers ignore it.
 local READY = ' '
 
--- Notifies a worker, and the log, that its lock on a job is gone.
+-- Notifies a worker and the log that it has lost its lock on a job.
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
   publish('w:' .. worker, message)

@@ -22,13 +22,13 @@ local function drop_empty_group(group)
   end
 end
 
--- One failed job more today.
+-- Counts one more failed job today.
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
 
--- One failed job less, in the statistics of the queue and the day of its failure.
+-- Counts one failed job less, in the statistics of the queue and the day of its failure.
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -36,7 +36,7 @@ local function uncount_failure(queue, failure)
   end
 end
 
--- Takes a job out of its failure group. failure is the field of the job, decoded.
+-- Takes a job out of its failure group. failure is the job's decoded field.
 local function leave_group(jid, failure)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
@@ -44,14 +44,15 @@ local function leave_group(jid, failure)
   end
 end
 
--- A failed job is moved or canceled. queue and failure are the fields of the job.
+-- Takes a failed job that is moved or canceled out of its failure group and the statistics. queue
+-- and failure are the job's fields.
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
 end
 
--- The fields of a job that make it failed.
+-- The failure field of a failed job.
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end

@@ -9,8 +9,8 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Reads a job that this worker must hold, in its queue if item.here is set. Returns why it does not,
--- or nil.
+-- Reads a job that this worker must hold, in item's queue if item.here is set. Returns why it does
+-- not, or nil.
 local function read_owned(item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
@@ -27,8 +27,8 @@ local function read_owned(item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 
--- Takes a job from its worker and changes some of its fields. The caller has written where it goes,
--- which may fail.
+-- Takes a job from its worker and changes some of its fields. The caller has already written where
+-- it goes, as that may fail.
 local function give_up(item, worker, fields)
   try('zrem', queue_key(item.current, 'locks'), item.jid)
   try('zrem', worker_key(worker), item.jid)
@@ -44,8 +44,8 @@ local function give_up(item, worker, fields)
   wake_for_slot(item.current)
 end
 
--- Adds a job to a queue, for its delay or with a score in work. Returns its state, or nil and why
--- that failed.
+-- Adds a job to a queue: to the scheduled jobs if it has a delay, else to work with a score.
+-- Returns its state, or nil and why that failed.
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
@@ -76,7 +76,7 @@ local function fail(worker, item)
   tally_failure(item.current)
 end
 
--- Fails a job whose last retry is spent. Returns why not, or nil.
+-- Fails a job that has no retries left. Returns why not, or nil.
 local function exhaust(worker, item, queue, group, failure) -- cold
   group = group or 'failed-retries-' .. queue
   failure = failure or
@@ -89,8 +89,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   mark_exhausted(item.jid, queue, group, failure)
 end
 
--- Requeues a job, spending a retry: {jid, queue, data, delay, group, message}, the last two being
--- optional. Sets the remaining retries. Returns why not, or nil.
+-- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message]}. Sets the
+-- remaining retries. Returns why not, or nil.
 local function retry(worker, item)
   local problem = read_owned(item, worker)
   if problem then
@@ -121,7 +121,7 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 
--- Requeues a job without spending a retry: {jid, data, delay}. Without a delay it is the first of
+-- Requeues a job without using up a retry: {jid, data, delay}. Without a delay it is the first of
 -- its priority again. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned(item, worker)

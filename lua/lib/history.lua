@@ -4,7 +4,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/settings.lua"
 
--- An entry's text; what is JSON, and so are the details, nil when there are none.
+-- The text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -13,12 +13,12 @@ local function entry(at, what, details)
   return text .. ']'
 end
 
--- How many entries a job keeps. 0 or less: all of them.
+-- The maximum number of entries of a job; 0 or less means no limit.
 local function history_cap(text)
   return finite(text, DEFAULT_MAX_JOB_HISTORY)
 end
 
--- Reduces a list that has grown beyond the cap to its first and its newest entries.
+-- Trims a list that exceeds the cap to its first and its newest entries.
 local function trim_history(key, length, cap) -- cold
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
@@ -28,8 +28,8 @@ local function trim_history(key, length, cap) -- cold
   end
 end
 
--- Appends an entry to the history of the job with this key. The cap is read only when it could
--- matter, unless the caller has it. Returns the server's reply.
+-- Appends an entry to the history of the job with this key. Unless the caller passes the cap, it is
+-- read only when it may matter. Returns the server's reply.
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -42,7 +42,7 @@ local function string_or_nil(value)
   return type(value) == 'string' and value or nil
 end
 
--- A stage of the old history holds several entries at once.
+-- Moves a stage of the old history, which holds several entries.
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = string_or_nil(stage.q)})
@@ -59,7 +59,7 @@ local function move_stage(key, stage)
   end
 end
 
--- Very old jobs keep their history in a field of the job: moves its text to the list.
+-- Very old jobs store their history in a field of the job: moves it to the list.
 local function move_history(jid, text) -- cold
   local key = job_key(jid) .. '-history'
   if not may_write(key) then
@@ -73,7 +73,7 @@ local function move_history(jid, text) -- cold
   end
 end
 
--- The same for the field as it was read, false when there is none.
+-- The same for the field as it was read, which is false if it does not exist.
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)

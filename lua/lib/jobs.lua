@@ -5,8 +5,8 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 
--- The fields of a job that are read together, and the place of each in what is read. Taking a
--- job overwrites those from state on, so they are not read then. A new field goes before history.
+-- The fields of a job that are read together, and the index of each in the result. Taking a job
+-- overwrites those from state on, so they are not read then. Add a new field before history.
 local JOB_FIELDS = {
   'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
   'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
@@ -31,12 +31,12 @@ local function read_job(run, jid)
   return run('hmget', job_key(jid), unpack(JOB_FIELDS))
 end
 
--- The same for a job that is about to be taken.
+-- Reads the fields of a job that is about to be taken.
 local function read_untaken(run, key)
   return run('hmget', key, unpack(JOB_FIELDS, 1, STATE - 1))
 end
 
--- Both sets are empty for most jobs: one question finds that out.
+-- Most jobs have neither set: one command finds that out.
 local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
@@ -47,7 +47,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 
--- JSON of a job, with more fields at its end, if there are any. Tags and failure are stored as JSON.
+-- The JSON of a job, with the text more at its end. Tags and failure are stored as JSON.
 local function job_json(job, tracked, more)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])
@@ -72,7 +72,7 @@ local function job_json(job, tracked, more)
     relations_json(jid) .. (more or '') .. '}'
 end
 
--- The JSON of one job, or nil if there is none. With try, a key of another type counts as none.
+-- The JSON of one job, or nil. With try, a key of another type counts as no job.
 local function find_job(run, jid)
   local job = read_job(run, jid)
   if job[JID] then

@@ -1,4 +1,4 @@
--- JSON as text, so that what is stored as JSON need not be decoded and encoded again.
+-- JSON as text, so that stored JSON need not be decoded and encoded again.
 
 -- Lua has one empty table for both: cjson would write an empty list as {}.
 local function array(list)
@@ -8,7 +8,7 @@ local function array(list)
   return cjson.encode(list)
 end
 
--- What a stored list holds; nothing when it is missing or damaged.
+-- The elements of a stored list; none if it is missing or damaged.
 local function list_of(text)
   if not text then
     return {}
@@ -31,7 +31,7 @@ local function names_of(text) -- cold
   return found
 end
 
--- A stored list or object as any reader can read it, whatever is stored; nil when there is none.
+-- A stored list or object as valid JSON, even if it is damaged; nil if there is none.
 local function readable(text) -- cold
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil

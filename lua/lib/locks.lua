@@ -1,5 +1,5 @@
--- Locks: a running job is its worker's until the lock expires. Then the worker is notified once and
--- gets the grace period, at the end of which the job goes to the next worker that asks.
+-- Locks: a running job belongs to its worker until the lock expires. Then the worker is notified
+-- once and gets the grace period, after which the job goes to the next worker that asks.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -20,8 +20,8 @@ local function warn(queue, jid, worker, grace, cap)
   tally(day_of(now), queue, 'retries', 1)
 end
 
--- Fails a lost job that has no retries left. own_queue is the queue in the job's hash: a retry into
--- another queue leaves it unchanged.
+-- Fails a lost job that has no retries left. own_queue is the queue in the job's hash, which a
+-- retry into another queue leaves unchanged.
 local function fail_lost(queue, jid, worker, own_queue)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
@@ -33,7 +33,7 @@ local function fail_lost(queue, jid, worker, own_queue)
   }))
 end
 
--- Handles expired locks, at most limit. Returns the jids to hand out.
+-- Handles at most limit expired locks. Returns the jids to hand out.
 local function expire(queue, limit, grace, cap)
   local locks = queue_key(queue, 'locks')
   local taken = {}

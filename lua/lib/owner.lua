@@ -1,11 +1,11 @@
--- A worker that finishes or renews a job must hold its lock.
+-- The check that a worker which finishes or renews a job holds its lock.
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/settings.lua"
 
--- Why a job is not held by this worker, or nil. A worker that knows since when it holds the job
--- passes that: it may have lost the job and taken it again.
+-- Why this worker does not hold a job, or nil. since is when the worker took the job, if it knows:
+-- it may have lost the job and taken it again.
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'

@@ -1,7 +1,7 @@
 -- Putting jobs into queues: one, or many at once. What they share is written once.
 --
--- All that can fail is read before the first write. When new jobs without dependencies go into one
--- set, adding them to it is the first write, so nothing has to be read.
+-- Everything that can fail is read before the first write. If new jobs without dependencies go into
+-- one set, adding them to it is the first write, so nothing has to be read.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -18,7 +18,7 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Reads a job that exists and will be overwritten. Fields that the item lacks stay as they were.
+-- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
 local function read_old(item) -- cold
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
@@ -47,7 +47,7 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- Reads the job's old state, and its dependencies, given the jobs that are put before it.
+-- Reads the job's old state and its dependencies. before holds the jobs that are put before it.
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
     read_old(item)
@@ -59,7 +59,7 @@ local function read_before(item, before)
   item.others, item.waits = others, item.waits or #others > 0
 end
 
--- Removes a job that exists from everything that its old state put it into.
+-- Removes an existing job from everywhere that its old state put it.
 local function leave(item, worker) -- cold
   local jid, old = item.jid, item.old
   local queue, owner = old.queue, old.worker
@@ -90,13 +90,13 @@ local function leave(item, worker) -- cold
   end
 end
 
--- Prepares the write of jobs that exist, have dependencies, or go into several sets: reads all that
--- is needed, removes the jobs from where they were, and links them to their dependencies.
+-- Prepares for writing jobs that exist, have dependencies, or go into several sets: reads what is
+-- needed, removes the jobs from where they were, and links them to their dependencies.
 local function prepare(worker, in_order) -- cold
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- it can be written there
+    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -112,7 +112,7 @@ local function prepare(worker, in_order) -- cold
   end
 end
 
--- How far apart in time the scores of one call's jobs are, so that they are popped in order: a
+-- The difference in time between the scores of one call's jobs, so that they are popped in order: a
 -- microsecond, or the smallest difference that a score of their size can express.
 local function apart(priority) -- cold
   if priority == 0 then
@@ -122,7 +122,7 @@ local function apart(priority) -- cold
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
 
--- Adds a job to where it goes; if it can be popped at once, its score and jid to the list work.
+-- Adds a job to where it goes. If it can be popped at once, appends its score and jid to work.
 -- Returns its state.
 local function place(queue, item, work)
   if item.waits then
@@ -140,7 +140,7 @@ local function place(queue, item, work)
   return 'waiting'
 end
 
--- Writes one job, and text to its history.
+-- Writes one job, and appends text to its history.
 local function write_job(queue, item, text)
   local key, tags, retries = item.key, item.tags or none, item.retries or DEFAULT_RETRIES
   local stored_tags = '[]'
@@ -167,7 +167,7 @@ local function write_job(queue, item, text)
   end
 end
 
--- Writes the jobs of a queue, and publishes that. If workers are idle, one of them is woken.
+-- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set.
 local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
@@ -193,9 +193,9 @@ local function write_all(group, idle)
   end
 end
 
--- Puts jobs into queues, all or none of them: in their order, which decides what they wait for, and
--- by groups, each of one queue. An item is {queue, jid, klass, data, delay, depends [, priority]
--- [, retries] [, tags]}.
+-- Puts jobs into queues, all or none of them. in_order lists them in the order of the call, which
+-- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
+-- delay, depends [, priority] [, retries] [, tags]}.
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
@@ -207,7 +207,7 @@ local function put(worker, groups, in_order)
       plain = false
     end
   end
-  -- One command asks for the jobs and for idle workers: most puts find neither.
+  -- One command asks for existing jobs and for idle workers: most puts find neither.
   keys[#keys + 1] = prefix .. 'x:idle'
   local existing = count_existing(keys)
   if existing > 0 then
@@ -222,8 +222,8 @@ local function put(worker, groups, in_order)
   end
 end
 
--- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A
--- caller that has checked the data passes the option "checked": parsing it is the most expensive
+-- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
+-- that has checked the data passes the option "checked", because parsing it is the most expensive
 -- part of putting a large job.
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -235,7 +235,7 @@ local function read_put(queue, at, first, last)
     json('Put', 'data', data)
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
-  -- All that it may come to hold is named at once: growing a table is expensive.
+  -- All fields are named at once, because growing a table is expensive.
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),

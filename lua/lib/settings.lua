@@ -11,11 +11,11 @@ local DEFAULT_JOBS_HISTORY = 604800
 local DEFAULT_MAX_JOB_HISTORY = 100
 local DEFAULT_MAX_WORKER_AGE = 86400
 
--- The retries of a job that is put without a number of them.
+-- The retries of a job that is put without the option.
 local DEFAULT_RETRIES = '5'
 
--- A lock's time in seconds: the queue's own heartbeat, or that of all. One that would end the
--- lock at once counts as not set.
+-- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. A heartbeat
+-- that would end the lock at once is ignored.
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then

@@ -6,7 +6,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/settings.lua"
 
--- Midnight of the day of a time.
+-- Midnight (UTC) of the day that a time is in.
 local function day_of(at)
   return at - at % 86400
 end
@@ -19,14 +19,14 @@ local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
 
--- Expires a day's statistics stats-history days after their day. Relative to the caller's clock,
+-- Expires a day's statistics stats-history days after their day, relative to the caller's clock,
 -- which need not be the server's.
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + days_kept('stats-history', DEFAULT_STATS_HISTORY)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
--- Removes the histograms of this queue's days that are older than histogram-history and still have
+-- Removes the queue's histograms that are older than histogram-history, of days that still have
 -- their summaries.
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', DEFAULT_HISTOGRAM_HISTORY)
@@ -45,13 +45,13 @@ local function prune_histograms(kind, day, queue)
   end
 end
 
--- Runs at a day's first observation.
+-- Prepares for a day's first observation.
 local function begin_day(kind, day, queue) -- cold
   expire_stats(stats_key(kind, day, queue), day)
   prune_histograms(kind, day, queue)
 end
 
--- The histogram's bucket of a duration: by seconds, minutes, hours, then days.
+-- The histogram bucket of a duration: by seconds, minutes, hours, then days.
 local function bucket(seconds)
   if seconds < 60 then
     return 's' .. math.floor(seconds)
@@ -63,8 +63,8 @@ local function bucket(seconds)
   return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 
--- Adds durations, at most a few hundred, to the day's "wait" or "run" of a queue:
--- one read and one write however many there are.
+-- Adds at most a few hundred durations to today's "wait" or "run" of a queue, with one read and one
+-- write.
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key = stats_key(kind, day, queue)
@@ -107,7 +107,7 @@ local function observe(kind, queue, durations)
   end
 end
 
--- Counts retries, failures and failed jobs of a day.
+-- Adds to a day's count of retries, failures or failed jobs.
 local function tally(day, queue, field, by)
   local key = stats_key('stats', day, queue)
   if try('hincrby', key, field, by) == by then

@@ -1,4 +1,4 @@
--- Tags: the jobs of each tag, and how many they are. A counter changes only with its set.
+-- Tags: the jobs of each tag, and their number. A counter changes only with its set.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"

@@ -24,7 +24,7 @@ local function read_settings(queue)
   }
 end
 
--- How many of the wanted jobs a queue may still run.
+-- How many of the wanted jobs the queue may still run.
 local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
     return wanted
@@ -33,17 +33,17 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
--- Handles what is due in a queue, as much as is wanted. Returns the lost jobs to hand out.
+-- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
-  -- Needs no memory, and fails if jobs can't be added later.
+  -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
   local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 
--- Prepares a queue to give so many jobs: moves what is due into its work, and returns the lost
--- jobs, to be handed out first. All that can fail is read before anything is written.
+-- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
+-- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
 local function open_queue(queue, settings, wanted)
   local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
   local scheduled = is_due(queue, 'scheduled')
@@ -53,8 +53,8 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
--- Takes up to limit jids out of work, highest score first. One that was timed out may have a grace
--- period left, of the lock before.
+-- Takes up to limit jids out of work, highest score first. A job that was timed out may have a
+-- grace period left over from its previous lock.
 local function take_work(run, queue, limit)
   local scored = run('zpopmax', queue_key(queue, 'work'), limit)
   local jids = {}
@@ -67,8 +67,8 @@ local function take_work(run, queue, limit)
   return jids
 end
 
--- Locks jids[first..last], at most a few hundred, and adds what show makes of each job to out.
--- Drops jids without a job.
+-- Locks jids[first..last], at most a few hundred, and appends the result of show for each job to
+-- out. Drops jids without a job.
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')

@@ -1,4 +1,4 @@
--- Failed jobs go back into queues, with fresh retries.
+-- Putting failed jobs back into queues, with fresh retries.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -10,7 +10,8 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Reads a job that goes into a queue, or into its own when that is nil; nil when it is gone.
+-- Reads a job that goes into a queue, or into its own if that is nil. Returns nil if the job is
+-- gone.
 local function read_failed(jid, queue)
   local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
   if job[1] then
@@ -36,7 +37,7 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- it can be written there
+    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
   end
   -- The first write is the one that may fail.
   for i = 1, #queues do
@@ -45,7 +46,7 @@ local function add_work(jobs)
   return queues
 end
 
--- Puts jobs that have failed into queues. What is filed under their groups is left to the caller.
+-- Puts failed jobs into queues. The caller removes them from their groups.
 local function unfail(jobs)
   local queues = add_work(jobs)
   for i = 1, #jobs do
@@ -63,8 +64,8 @@ local function unfail(jobs)
   end
 end
 
--- Puts the oldest jobs of a group, at most count, into a queue, or each into its own when that is
--- nil. Returns how many the group has lost.
+-- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if that is
+-- nil. Returns how many left the group.
 local function unfail_group(group, count, queue)
   if count == 0 then
     return 0

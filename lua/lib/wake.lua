@@ -1,16 +1,16 @@
 -- Waking idle workers: one for each job that becomes ready, whichever client put it.
 --
--- A worker that found less than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. It listens to x:wake:<worker>. A command that
--- makes a job ready wakes one of them. A worker that is busy again has left x:idle, one that is
--- gone does not listen: then the next one is tried.
+-- A worker that got fewer jobs than it asked for is in the set x:idle, and in x:idle:<queue> for
+-- each of its queues, longest idle first. It listens on x:wake:<worker>. A command that makes a job
+-- ready wakes one of them. A worker that is busy again has left x:idle, and one that is gone does
+-- not listen; then the next one is tried.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 
--- How many workers that do not listen are skipped: first from those that are idle for longest,
--- where killed workers stay, then from the latest.
+-- How many workers that do not listen are skipped: first from the longest idle, where killed
+-- workers accumulate, then from the latest.
 local PASSED = 100
 
 local function wake(queue) -- cold
@@ -27,22 +27,21 @@ local function wake(queue) -- cold
   end
 end
 
--- The same for a job with a delay: if it falls due within an hour, a worker is woken to wait for
--- it.
+-- The same for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
 local function wake_for(queue, delay) -- cold
   if delay < 3600 then
     wake(queue)
   end
 end
 
--- A job of a queue has stopped running: a queue with a max-concurrency may run another one.
+-- Called when a job has stopped running: a queue with a max-concurrency may run another one.
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
 
--- A setting has changed: a queue whose limit it is may run more jobs than before.
+-- Called when a setting has changed: if it is a queue's limit, the queue may run more jobs.
 local function wake_for_limit(option)
   local queue = string.match(option, '^(.+)-max%-concurrency$')
   if queue then
@@ -54,7 +53,7 @@ local function due_key(queue)
   return prefix .. 'x:due:' .. queue
 end
 
--- Whether an idle worker, other than this one, waits for what falls due in a queue at a time.
+-- Whether an idle worker other than this one waits for what falls due in a queue at a time.
 local function is_claimed(queue, due, worker)
   local held = try('get', due_key(queue))
   if type(held) ~= 'string' then
@@ -66,8 +65,8 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 
--- Whether a queue has jobs for an idle worker, other than this one: some that could be taken at
--- once, or that fall due so soon without a worker waiting for them.
+-- Whether a queue has jobs for an idle worker other than this one: jobs that could be taken at
+-- once, or that fall due this soon and have no worker waiting for them.
 local function has_jobs(queue, worker, soon)
   if call('exists', queue_key(queue, 'work')) == 1 then
     return true
@@ -80,7 +79,7 @@ local function has_jobs(queue, worker, soon)
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 
--- Wakes one worker, whatever its queues are.
+-- Wakes a worker, whatever its queues.
 local function wake_any()
   for _ = 1, PASSED do
     local worker = try('spop', prefix .. 'x:idle')

@@ -1,4 +1,4 @@
--- A queue's waiting jobs, highest score first: priority, then age.
+-- A queue's waiting jobs, by priority, then age.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
@@ -16,12 +16,12 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 
--- Whether any job in a queue's part is due. Counting is the cheapest way to ask.
+-- Whether any job in a part of a queue is due. Counting is the cheapest way to find out.
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 
--- Keeps the order in which queues were first seen, and publishes new ones.
+-- Records the order in which queues are first seen, and publishes new ones.
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -29,7 +29,7 @@ local function know_queue(queue)
   end
 end
 
--- The same for a queue that gets jobs by a command which does not list it for other clients.
+-- The same for a command that does not list the queue for other clients.
 local function know_unlisted(queue) -- cold
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then

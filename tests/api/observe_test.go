@@ -10,7 +10,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// An observer keeps the calls that it is told of.
+// An observer records the calls that it receives.
 type observer struct {
 	mu    sync.Mutex
 	calls []qless.Call

@@ -157,7 +157,7 @@ func jidsOf(keyspaces ...[]storedKey) map[string]bool {
 	return jids
 }
 
-// difference tells how what is known of something differs between two keyspaces.
+// difference describes how the facts about something differ between two keyspaces.
 func difference(a, b map[string]string) string {
 	var told []string
 	for _, what := range slices.Sorted(maps.Keys(a)) {
@@ -175,7 +175,7 @@ func difference(a, b map[string]string) string {
 	return strings.Join(told, "\n    ")
 }
 
-// requireSame fails unless two keyspaces are equal, and tells how they differ.
+// requireSame fails unless two keyspaces are equal, and shows how they differ.
 func requireSame(t *testing.T, want, got []storedKey, message string) {
 	t.Helper()
 	jids := jidsOf(want, got)

@@ -34,7 +34,7 @@ const (
 // plan is what a test is about.
 type plan struct {
 	jobs        int           // how many jobs
-	work        time.Duration // how long a usual job takes at the most
+	work        time.Duration // how long a usual job takes at most
 	longest     time.Duration // how long one takes that outlasts its lock; defaults to 1.5 lock times
 	grace       time.Duration // the grace period
 	shutdown    time.Duration // the workers' ShutdownTimeout
@@ -196,7 +196,7 @@ func (a *arena) until(count int) {
 	}
 }
 
-// giveUp fails the test, and tells what is known of the jobs that are not complete.
+// giveUp fails the test, and logs what is known about the incomplete jobs.
 func (a *arena) giveUp(count int) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

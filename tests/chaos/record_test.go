@@ -39,7 +39,7 @@ func (r record) as(k kind) record {
 // by a goroutine of its own. Whether a run returned live is known exactly.
 const lateness = 100 * time.Millisecond
 
-// life is one run of a handler, as its records tell.
+// life is one run of a handler, as recorded.
 type life struct {
 	record       // of its start
 	until  int64 // when it ceased to be live
@@ -95,7 +95,7 @@ func lives(records []record, ends ends) map[string][]*life {
 	return byJob
 }
 
-// overlaps tells of each run that started while another one of its job was live.
+// overlaps reports each run that started while another run of its job was live.
 func overlaps(byJob map[string][]*life) []string {
 	var found []string
 	for jid, runs := range byJob {
@@ -111,7 +111,7 @@ func overlaps(byJob map[string][]*life) []string {
 	return found
 }
 
-// foreigners tells of each run that was live while the server named another holder.
+// foreigners reports each run that was live while the server named another holder.
 func foreigners(records []record, ends ends) []string {
 	start := map[string]int64{}
 	var found []string

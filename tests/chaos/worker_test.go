@@ -19,7 +19,7 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// settingsVariable is set where this binary is to be a worker process.
+// settingsVariable is set if this binary should run as a worker process.
 const settingsVariable = "QLESS_CHAOS_WORKER"
 
 // settings are what a worker process is given.
@@ -46,7 +46,7 @@ type workerProcess struct {
 	out    *json.Encoder
 }
 
-// workerMain works until it is told to stop, or its parent has gone; the exit code.
+// workerMain works until it is stopped or its parent is gone, and returns the exit code.
 func workerMain(text string) int {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends when the parent does
@@ -102,7 +102,7 @@ func (s settings) run() error {
 // answerTimeout bounds how long a handler waits for the answer to its question.
 const answerTimeout = 300 * time.Millisecond
 
-// work is the handler: it takes as long as the job says, and tells what happens.
+// work is the handler: it takes as long as the job says, and records what happens.
 func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) error {
 	run := record{Run: p.runs.Add(1), JID: job.JID, Attempt: job.Retries - job.Remaining + 1}
 	p.tell(run.as(started))
@@ -122,7 +122,7 @@ func (p *workerProcess) work(ctx context.Context, job *qless.Job, task work) err
 	return ctx.Err()
 }
 
-// ask asks the server who holds the job, and tells what does not fit.
+// ask asks the server who holds the job, and records what does not fit.
 func (p *workerProcess) ask(ctx context.Context, run record) {
 	answer, err := p.server.HMGet(ctx, "ql:j:"+run.JID, "worker", "state").Result()
 	if err != nil || ctx.Err() != nil {

@@ -45,7 +45,7 @@ func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, wor
 	require.Less(t, took[len(took)-1], soonAfter)
 }
 
-// startWorker starts a worker that tells what it works.
+// startWorker starts a worker that sends the jobs that it runs.
 func startWorker(t testing.TB, c *qless.Client, poll time.Duration) (*qless.Worker, <-chan string) {
 	t.Helper()
 	worked := make(chan string, 1000)

@@ -152,7 +152,7 @@ func (keys keyspace) relevant() keyspace {
 	return keys
 }
 
-// differences tells what is not as wanted, in the order of the names.
+// differences describes what is not as wanted, in the order of the names.
 func differences(want, got keyspace) []string {
 	return eachDifference("key", want.relevant(), got.relevant(), func(want, got key) string {
 		if want.Type != got.Type {

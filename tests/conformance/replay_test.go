@@ -47,7 +47,7 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 	return found, nil
 }
 
-// deviations tells what of an outcome is not as in the trace.
+// deviations describes how an outcome differs from the trace.
 func (want outcome) deviations(got outcome) []string {
 	var found []string
 	switch {

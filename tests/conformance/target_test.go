@@ -18,7 +18,7 @@ import (
 // sources is the folder of the Lua sources.
 const sources = "../../lua"
 
-// A target runs qless commands on a server, and hears the events.
+// A target runs qless commands on a server, and receives the events.
 type target struct {
 	client *redis.Client
 	events *redis.PubSub
@@ -139,8 +139,8 @@ func outcomeOf(reply *redis.Cmd) (outcome, error) {
 
 var areaPattern = regexp.MustCompile(`([A-Z][A-Za-z.]*(?: On)?|config\.\w+)\(\):`)
 
-// area returns the part of an error's message that tells which command complains, such as
-// Put(). What has none has the area "?".
+// area returns the part of an error's message that names the command, such as Put(). What has none
+// has the area "?".
 func area(message string) string {
 	found := areaPattern.FindStringSubmatch(message)
 	if found == nil {

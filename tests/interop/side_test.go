@@ -78,7 +78,7 @@ type refusal struct{ class, text string }
 
 func (r refusal) Error() string { return r.class + ": " + r.text }
 
-// refusals tells by which words each kind of error is known on the other side.
+// refusals holds the words by which the other side recognizes each kind of error.
 var refusals = map[string]*regexp.Regexp{
 	"lock_lost":      regexp.MustCompile(`(handed|given) out to another worker|running with another worker|LostLockException`),
 	"not_found":      regexp.MustCompile(`does not exist|LostLockException`),

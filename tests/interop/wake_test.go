@@ -101,7 +101,8 @@ func TestOthersWakeOurWorker(t *testing.T) {
 	})
 }
 
-// idleWorker starts a worker and waits until it is idle. The channel tells what it runs.
+// idleWorker starts a worker and waits until it is idle. The channel receives the jobs that it
+// runs.
 func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-chan string {
 	client := newClient(t, rdb)
 	ran := make(chan string, 1)
@@ -124,7 +125,7 @@ func idleWorker(t *testing.T, rdb *redis.Client, pollInterval time.Duration) <-c
 	return ran
 }
 
-// newClient returns a client whose workers tell nothing of the locks that they lose.
+// newClient returns a client whose workers do not log lost locks.
 func newClient(t *testing.T, rdb *redis.Client) *qless.Client {
 	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)

@@ -134,7 +134,7 @@ func (e *env) set(option string, value any) {
 
 var until = testkit.Until
 
-// foreignPut does what the script of another client does, which wakes nobody.
+// foreignPut does what the script of another client does, which wakes no worker.
 func (e *env) foreignPut(queue, jid string) {
 	e.t.Helper()
 	e.silentPut(queue, jid)
@@ -142,7 +142,7 @@ func (e *env) foreignPut(queue, jid string) {
 	require.NoError(e.t, e.rdb.Publish(e.t.Context(), e.Namespace()+"log", told).Err())
 }
 
-// silentPut makes a job ready that nobody hears of.
+// silentPut makes a job ready without publishing anything.
 func (e *env) silentPut(queue, jid string) {
 	e.t.Helper()
 	ns, ctx := e.Namespace(), e.t.Context()

@@ -175,14 +175,14 @@ func (w *testWorker) relays(after time.Time) {
 	})
 }
 
-// outcome waits until the worker has told the server what became of a job.
+// outcome waits until the worker has reported a job to the server.
 func (w *testWorker) outcome(jid string) told {
 	w.t.Helper()
 	has := func(c tapped) bool { _, ok := c.outcomes()[jid]; return ok }
 	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
 }
 
-// ends waits until the worker has completed a job, whatever it told of it before.
+// ends waits until the worker has completed a job, whatever it reported before.
 func (w *testWorker) ends(jid string) told {
 	w.t.Helper()
 	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }

@@ -43,7 +43,7 @@ func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
 	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
 }
 
-// The server did what it was told, but no answer came.
+// The server ran the command, but no reply came.
 func TestAnOutcomeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})

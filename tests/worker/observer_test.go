@@ -13,7 +13,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// A witness keeps what a worker tells its observer.
+// A witness records the events that a worker's observer receives.
 type witness struct {
 	mu     sync.Mutex
 	events []qless.JobEvent
@@ -25,7 +25,7 @@ func (o *witness) observe(event qless.JobEvent) {
 	o.events = append(o.events, event)
 }
 
-// of returns what was told of a job.
+// of returns the events of a job.
 func (o *witness) of(jid string) []qless.JobEvent {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// saidGoodbye waits until the worker has told the server that it is idle no more.
+// saidGoodbye waits until the server knows that the worker is no longer idle.
 func (w *testWorker) saidGoodbye() {
 	w.t.Helper()
 	w.await(w.t, "a goodbye", 1, func(c tapped) bool { return c.script == "reserve" && c.args[1] == "0" })

@@ -163,10 +163,10 @@ func of(script string) func(tapped) bool {
 	return func(c tapped) bool { return c.script == script && c.err == nil }
 }
 
-// told is what a worker told of a job, and what the server said to it.
+// told is a worker's report about a job, and the server's answer.
 type told struct{ action, answer string }
 
-// outcomes returns what was told by a call of finish, by jid.
+// outcomes returns the reports in a call of finish, by jid.
 func (c tapped) outcomes() map[string]told {
 	answers, _ := c.reply.([]any)
 	all := map[string]told{}

@@ -95,7 +95,7 @@ func TestAnIdleWorkerWakesForWhatOthersEnd(t *testing.T) {
 	require.Equal(t, "complete", w.outcome("failed").action)
 }
 
-// silentPut puts a job of which nobody hears.
+// silentPut puts a job without publishing anything.
 const silentPut = `
 redis.call('hmset', 'ql:j:' .. ARGV[1], 'jid', ARGV[1], 'klass', 'K', 'data', '{}', 'priority', 0, 'tags', '[]',
   'state', 'waiting', 'worker', '', 'expires', 0, 'queue', 'q', 'retries', 5, 'remaining', 5, 'time', ARGV[2])
