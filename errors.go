@@ -156,7 +156,8 @@ var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.
 	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
 // whatScriptsSay matches what a script says about a job, after "Job JID ".
-var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:(does not exist)$|(is not currently running): \w+$|` +
+var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:` +
+	`(does not exist)$|(is not currently running): \w+$|` +
 	`(has been handed out to another worker): |(is running in another queue): |` +
 	`(is not in the depends state): \w+$|(is a dependency of) |(has not failed): \w+$)`)
 

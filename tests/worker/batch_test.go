@@ -106,7 +106,7 @@ func TestOneLostLockDoesNotSpoilABatch(t *testing.T) {
 	until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
 	require.NoError(t, e.Cancel(t.Context(), "lost"))
 	answer()
-	outcomes := map[string]told{}
+	outcomes := map[string]reported{}
 	for _, jid := range []string{"first", "a", "lost", "b"} {
 		outcomes[jid] = w.outcome(jid)
 	}
@@ -150,7 +150,7 @@ func TestAnOutcomeThatTheServerRefusesDoesNotSpoilABatch(t *testing.T) {
 	until(t, "all have ended", func() bool { return len(w.Stats().Running) == 0 })
 	answer()
 	for _, jid := range []string{"first", "a", "b"} {
-		require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	}
 	got := w.outcome("deep")
 	if got.action == "complete" {

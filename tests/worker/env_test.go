@@ -176,22 +176,22 @@ func (w *testWorker) relays(after time.Time) {
 }
 
 // outcome waits until the worker has reported a job to the server.
-func (w *testWorker) outcome(jid string) told {
+func (w *testWorker) outcome(jid string) reported {
 	w.t.Helper()
 	has := func(c tapped) bool { _, ok := c.outcomes()[jid]; return ok }
 	return w.await(w.t, "the outcome of "+jid, 1, has).outcomes()[jid]
 }
 
 // ends waits until the worker has completed a job, whatever it reported before.
-func (w *testWorker) ends(jid string) told {
+func (w *testWorker) ends(jid string) reported {
 	w.t.Helper()
 	completed := func(c tapped) bool { return c.outcomes()[jid].action == "complete" }
 	return w.await(w.t, "the end of "+jid, 1, completed).outcomes()[jid]
 }
 
 // works runs one job through a worker with a handler, and returns the job as it is after
-// that, and what the worker told.
-func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, told) {
+// that, and what the worker reported.
+func (e *env) works(config qless.WorkerConfig, handler qless.Handler, options ...qless.PutOption) (*qless.Job, reported) {
 	e.t.Helper()
 	w := e.worker(config)
 	w.Handle("K", handler)

@@ -20,7 +20,7 @@ func TestNilCompletesAJobAndSavesItsData(t *testing.T) {
 	job, got := e.works(qless.WorkerConfig{}, func(_ context.Context, job *qless.Job) error {
 		return job.SetData(map[string]int{"done": 3})
 	})
-	require.Equal(t, told{"complete", "complete"}, got)
+	require.Equal(t, reported{"complete", "complete"}, got)
 	require.Equal(t, qless.StateComplete, job.State)
 	require.Equal(t, `{"done":3}`, string(job.Data))
 	require.Equal(t, []string{"put", "popped", "done"}, whats(job.History))
@@ -70,7 +70,7 @@ func TestAHandlerMayEndItsJobItself(t *testing.T) {
 				job := e.job(jid)
 				require.Equal(t, c.state, job.State)
 				require.Equal(t, c.queue, job.Queue)
-				require.Zero(t, w.count(of("finish")), "nothing more is told of the job")
+				require.Zero(t, w.count(of("finish")), "nothing more is reported")
 				require.Equal(t, 1, w.Stats().Ended)
 				require.Zero(t, w.Stats().Lost)
 			})
@@ -233,7 +233,7 @@ func TestAWorkerFailsNoJobOfAnUnknownKlass(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{}).start()
 	jid := e.put("q", qless.Retries(0))
-	require.Equal(t, told{"release", "0"}, w.outcome(jid))
+	require.Equal(t, reported{"release", "0"}, w.outcome(jid))
 	require.Equal(t, qless.StateScheduled, e.job(jid).State)
 	require.Empty(t, e.job(jid).Worker)
 }
@@ -253,7 +253,7 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 
 	jid := e.put("q", qless.Retries(0))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
-	require.Equal(t, told{"retry", "-1"}, w.outcome(jid))
+	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
 	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
 
 	began := time.Now()
@@ -261,7 +261,7 @@ func TestMaxRunTimeEndsTheContext(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
 	require.GreaterOrEqual(t, time.Since(began), 60*time.Millisecond)
-	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 }
 
 func TestAHandlerMayCompleteItsJobAfterItsTime(t *testing.T) {
@@ -271,7 +271,7 @@ func TestAHandlerMayCompleteItsJobAfterItsTime(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	require.Equal(t, told{"complete", "complete"}, got)
+	require.Equal(t, reported{"complete", "complete"}, got)
 	require.Equal(t, qless.StateComplete, job.State)
 }
 
@@ -340,7 +340,7 @@ func TestAHandlerMayEndItsGoroutine(t *testing.T) {
 	w.start()
 	for range 2 {
 		jid := e.put("q")
-		require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+		require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 		require.Contains(t, e.job(jid).Failure.Message, "goroutine")
 	}
 	w.stop()

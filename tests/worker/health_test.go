@@ -94,11 +94,11 @@ func TestStatsTellWhatRuns(t *testing.T) {
 	require.False(t, stats.Paused)
 	end <- nil
 	end <- qless.Snooze(time.Hour)
-	until(t, "both are told", func() bool { s := w.Stats(); return s.Completed == 1 && s.Released == 1 })
+	until(t, "both are reported", func() bool { s := w.Stats(); return s.Completed == 1 && s.Released == 1 })
 	require.Empty(t, w.Stats().Running)
 }
 
-// What was not asked for, or told, while the server was away is so soon after its return.
+// What was not asked for, or reported, while the server was away is so soon after its return.
 func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	e := newLiveEnv(t, "--appendonly", "yes")
 	w := e.worker(qless.WorkerConfig{})
@@ -118,7 +118,7 @@ func TestAWorkerIsBackSoonAfterTheServer(t *testing.T) {
 	w.instead("finish", nil)
 	e.server.Restart()
 	back := time.Now()
-	require.Equal(t, told{"complete", "complete"}, w.outcome(done))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(done))
 	require.Less(t, time.Since(back), 4*time.Second)
 	e.put("q")
 	soon(t, "a job", running)

@@ -41,7 +41,7 @@ func TestLocksAreRenewedWhileTheHandlerWorks(t *testing.T) {
 	require.GreaterOrEqual(t, fifth.at.Sub(first.at), 500*time.Millisecond, "at a third of the lock's time")
 	require.Greater(t, e.job(jid).Expires.Sub(expires), 500*time.Millisecond)
 	end <- nil
-	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	require.Empty(t, causes)
 	require.Equal(t, []string{"put", "popped", "done"}, whats(e.job(jid).History))
 }
@@ -128,7 +128,7 @@ func TestAWorkerMayTakeAJobAgainThatItLost(t *testing.T) {
 	require.NoError(t, e.Timeout(t.Context(), jid))
 	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrLockLost)
 	end <- nil
-	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	w.stop()
 	require.Equal(t, 1, w.Stats().Lost)
 	require.Equal(t, 1, w.Stats().Completed)
@@ -143,7 +143,7 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 		require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
 		w.await(t, "a renewal", 1, of("renew"))
 		end <- nil
-		require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 		require.Empty(t, causes)
 	}
 }
@@ -226,8 +226,8 @@ func TestALateRenewalDoesNotKeepAJobFromBeingWorked(t *testing.T) {
 	})
 	w.start()
 	jid := e.put("q")
-	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
-	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 	w.stop()
 	require.Equal(t, 1, w.Stats().Lost)
 }
@@ -277,7 +277,7 @@ func TestASlowAnswerDoesNotKeepALockFromBeingRenewed(t *testing.T) {
 	w.await(t, "a renewal", 4, of("renew"))
 	require.Empty(t, causes)
 	end <- nil
-	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 }
 
 func TestAHandlerMayRenewItsLockItself(t *testing.T) {
@@ -291,7 +291,7 @@ func TestAHandlerMayRenewItsLockItself(t *testing.T) {
 		}
 		return job.Refresh(ctx)
 	})
-	require.Equal(t, told{"complete", "complete"}, got)
+	require.Equal(t, reported{"complete", "complete"}, got)
 	require.Equal(t, `"half done"`, string(job.Data))
 }
 
@@ -337,7 +337,7 @@ func TestARunThatLostItsJobCanNotEndTheNextOne(t *testing.T) {
 		})
 	}
 	next <- nil
-	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 }
 
 func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
@@ -362,7 +362,7 @@ func TestARunThatEndedItsJobCanNotEndTheNextOne(t *testing.T) {
 	soon(t, "the first run", runs)
 	requireCode(t, qless.ErrLockLost, soon(t, "the end of the first run", ended))
 	close(again)
-	require.Equal(t, told{"complete", "complete"}, w.ends(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.ends(jid))
 }
 
 func TestARunThatLostItsJobMayCancelIt(t *testing.T) {

@@ -160,7 +160,7 @@ func TestAHandlersContextHasTheValuesOfTheWorkers(t *testing.T) {
 	require.Equal(t, 7, got.value)
 	require.NoError(t, got.err)
 	require.Equal(t, "me", got.client.WorkerName())
-	require.Equal(t, told{"complete", "complete"}, w.outcome("follow-up"))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("follow-up"))
 	require.Nil(t, qless.ClientFromContext(ctx), "it is no handler's")
 }
 

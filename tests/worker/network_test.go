@@ -39,7 +39,7 @@ func TestAnOutcomeThatDidNotArriveIsToldAgain(t *testing.T) {
 	e := newLiveEnv(t)
 	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
 	proxy.CutAfterRequest(scripts.SHA("finish"))
-	require.Equal(t, told{"complete", "complete"}, w.outcome(e.put("q")))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(e.put("q")))
 	require.Equal(t, 1, w.count(func(c tapped) bool { return c.script == "finish" && c.err != nil }))
 }
 
@@ -92,7 +92,7 @@ func TestAReservationWhoseAnswerIsLost(t *testing.T) {
 		w.beforeItHears("j", func() error { return errOffline })
 		w.start()
 		e.put("q", qless.JID("j"))
-		require.Equal(t, told{"complete", "complete"}, w.ends("j"))
+		require.Equal(t, reported{"complete", "complete"}, w.ends("j"))
 		require.Equal(t, history, whats(e.job("j").History))
 	}
 }

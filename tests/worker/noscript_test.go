@@ -32,7 +32,7 @@ func TestAWorkerWhoseServerForgotTheScriptsTellsOutcomesBeforeItAsks(t *testing.
 			asked := w.count(of("reserve"))
 			end <- nil
 			soon(t, "the next job", running)
-			require.Equal(t, told{"complete", "complete"}, w.outcome(first))
+			require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
 			require.Equal(t, asked+1, w.count(of("reserve")))
 		})
 	}

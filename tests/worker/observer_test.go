@@ -46,11 +46,11 @@ func kinds(events []qless.JobEvent) []qless.JobEventKind {
 	return all
 }
 
-// ends waits until the end of a job was told, and returns that. What was told before is to be as
+// ends waits until a job has ended, and returns that event. The events before it must be as
 // wanted.
 func (o *witness) ends(t *testing.T, jid string, before ...qless.JobEventKind) qless.JobEvent {
 	t.Helper()
-	until(t, "the end of "+jid+" is told", func() bool {
+	until(t, "the end of "+jid, func() bool {
 		events := o.of(jid)
 		return len(events) > 0 && events[len(events)-1].Kind == qless.JobEnded
 	})

@@ -38,7 +38,7 @@ func (e *env) dueIn(queue, jid string) time.Duration {
 func TestNextSendsAJobOn(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b")))
-	require.Equal(t, told{"complete", "waiting"}, got)
+	require.Equal(t, reported{"complete", "waiting"}, got)
 	require.Equal(t, "b", job.Queue)
 	require.Equal(t, `"changed"`, string(job.Data))
 }
@@ -46,7 +46,7 @@ func TestNextSendsAJobOn(t *testing.T) {
 func TestNextWithADelay(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.Delay(time.Hour))))
-	require.Equal(t, told{"complete", "scheduled"}, got)
+	require.Equal(t, reported{"complete", "scheduled"}, got)
 	require.InDelta(t, time.Hour, e.dueIn("b", job.JID), float64(time.Minute))
 }
 
@@ -54,7 +54,7 @@ func TestNextWithADependency(t *testing.T) {
 	e := newLiveEnv(t)
 	other := e.put("elsewhere")
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Next("b", qless.DependsOn(other))))
-	require.Equal(t, told{"complete", "depends"}, got)
+	require.Equal(t, reported{"complete", "depends"}, got)
 	require.Equal(t, []string{other}, job.Dependencies)
 }
 
@@ -93,7 +93,7 @@ func TestHandlersMayShareWhatTheyReturn(t *testing.T) {
 func TestRetryInSpendsARetryAndWaits(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.RetryIn(time.Hour, errors.New("no luck"))))
-	require.Equal(t, told{"retry", "4"}, got)
+	require.Equal(t, reported{"retry", "4"}, got)
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.InDelta(t, time.Hour, e.dueIn("q", job.JID), float64(time.Minute))
 	require.Equal(t, "no luck", job.Failure.Message)
@@ -103,7 +103,7 @@ func TestRetryInSpendsARetryAndWaits(t *testing.T) {
 func TestRetryInWithoutRetriesFailsTheJob(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.RetryIn(-1, nil)), qless.Retries(0))
-	require.Equal(t, told{"retry", "-1"}, got)
+	require.Equal(t, reported{"retry", "-1"}, got)
 	require.Equal(t, qless.StateFailed, job.State)
 	require.Equal(t, "K:error", job.Failure.Group)
 	require.Equal(t, `"changed"`, string(job.Data))
@@ -130,7 +130,7 @@ func TestFailWithoutAGroupFailsInTheKlass(t *testing.T) {
 func TestSnoozeSpendsNoRetry(t *testing.T) {
 	e := newLiveEnv(t)
 	job, got := e.works(qless.WorkerConfig{}, returns(qless.Snooze(time.Hour)), qless.Retries(0))
-	require.Equal(t, told{"release", "0"}, got)
+	require.Equal(t, reported{"release", "0"}, got)
 	require.Equal(t, qless.StateScheduled, job.State)
 	require.Equal(t, 0, job.Remaining)
 	require.Equal(t, `"changed"`, string(job.Data))
@@ -225,7 +225,7 @@ func TestTheDefaultBackoffBeginsWithASecond(t *testing.T) {
 	w.Handle("K", func(context.Context, *qless.Job) error { return errors.New("no") })
 	w.start()
 	jid := e.put("q", qless.Retries(5))
-	require.Equal(t, told{"retry", "4"}, w.outcome(jid))
+	require.Equal(t, reported{"retry", "4"}, w.outcome(jid))
 	require.InDelta(t, time.Second, e.dueIn("q", jid), float64(500*time.Millisecond))
 }
 

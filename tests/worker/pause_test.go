@@ -22,11 +22,11 @@ func TestAPausedWorkerTakesNoJobsAndEndsThoseItHas(t *testing.T) {
 	w.saidGoodbye()
 	second := e.put("q")
 	end <- nil
-	require.Equal(t, told{"complete", "complete"}, w.outcome(first))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(first))
 	require.Equal(t, qless.StateWaiting, e.job(second).State)
 	end <- nil
 	w.Resume()
-	require.Equal(t, told{"complete", "complete"}, w.outcome(second))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(second))
 }
 
 func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAWorkerMayBePausedBeforeItIsStarted(t *testing.T) {
 	e.idleWorker("other") // meanwhile
 	require.Zero(t, w.count(of("reserve")))
 	w.Resume()
-	require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 }
 
 func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
@@ -51,7 +51,7 @@ func TestWhatIsReservedWhilePausingIsGivenBack(t *testing.T) {
 	w.beforeItHears("j", func() error { w.Pause(); return nil })
 	w.start()
 	e.put("q", qless.JID("j"))
-	require.Equal(t, told{"release", "5"}, w.outcome("j"))
+	require.Equal(t, reported{"release", "5"}, w.outcome("j"))
 	require.Equal(t, qless.StateWaiting, e.job("j").State)
 	require.Empty(t, running)
 	w.Resume()

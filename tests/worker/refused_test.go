@@ -56,7 +56,7 @@ func TestARefusedOutcomeHarmsNoOther(t *testing.T) {
 	w.instead("finish", nil)
 	open()
 	for _, jid := range all {
-		require.Equal(t, told{"complete", "complete"}, w.outcome(jid))
+		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 	}
 	w.stop()
 	require.Equal(t, jobs, w.Stats().Completed)
@@ -101,7 +101,7 @@ func TestARefusedOutcomeMayBeTakenLater(t *testing.T) {
 	e.put("q", qless.JID("j"))
 	w.log.await(t, "the server refuses an outcome", 1)
 	w.refuseWith(nil)
-	require.Equal(t, told{"complete", "complete"}, w.outcome("j"))
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("j"))
 	w.stop()
 	require.Zero(t, w.Stats().Lost)
 }
@@ -154,7 +154,7 @@ func TestAnOutcomeIsKeptWhileTheServerRefusesEverything(t *testing.T) {
 		}
 		require.Zero(t, w.log.count("level=ERROR"))
 		w.refuseWith(nil)
-		require.Equal(t, told{"complete", "complete"}, w.outcome(jid), answer)
+		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid), answer)
 		w.stop()
 		require.Zero(t, w.Stats().Lost)
 	}

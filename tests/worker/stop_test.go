@@ -86,7 +86,7 @@ func TestWhatAStoppedWorkerGivesBackIsWorkedByAnother(t *testing.T) {
 	w, jid, _, _ := e.holding(qless.WorkerConfig{})
 	other := e.idleWorker()
 	w.stopNow()
-	require.Equal(t, told{"complete", "complete"}, other.outcome(jid))
+	require.Equal(t, reported{"complete", "complete"}, other.outcome(jid))
 }
 
 func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {

@@ -163,18 +163,18 @@ func of(script string) func(tapped) bool {
 	return func(c tapped) bool { return c.script == script && c.err == nil }
 }
 
-// told is a worker's report about a job, and the server's answer.
-type told struct{ action, answer string }
+// reported is a worker's report about a job, and the server's answer.
+type reported struct{ action, answer string }
 
 // outcomes returns the reports in a call of finish, by jid.
-func (c tapped) outcomes() map[string]told {
+func (c tapped) outcomes() map[string]reported {
 	answers, _ := c.reply.([]any)
-	all := map[string]told{}
+	all := map[string]reported{}
 	if c.script != "finish" || c.err != nil {
 		return all
 	}
 	for at, i := 1, 0; at < len(c.args); i++ {
-		all[c.args[at+1]] = told{c.args[at], fmt.Sprint(answers[i])}
+		all[c.args[at+1]] = reported{c.args[at], fmt.Sprint(answers[i])}
 		extra := 0
 		_, _ = fmt.Sscan(c.args[at+4], &extra)
 		at += 5 + extra
