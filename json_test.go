@@ -2,6 +2,7 @@ package qless_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -104,5 +105,34 @@ func TestJSONOfWhatIsRead(t *testing.T) {
 		read := reflect.New(reflect.TypeOf(value))
 		require.NoError(t, json.Unmarshal(written, read.Interface()))
 		require.Equal(t, value, read.Elem().Interface(), "what is read again")
+	}
+}
+
+func TestJSONOfWhatObserversReceive(t *testing.T) {
+	priority := 7
+	for text, value := range map[string]any{
+		`{"command":"put","queue":"q","klass":"K","jid":"j","count":1,"duration":0.25,"error":"why"}`: qless.Call{
+			Command: "put", Queue: "q", Klass: "K", JID: "j", Count: 1,
+			Duration: 250 * time.Millisecond, Err: errors.New("why"),
+		},
+		`{"action":"complete","queue":"next","delay":1.5,"depends_on":["a"],"priority":7,"tags":["t"]}`: qless.Outcome{
+			Action: qless.ActionComplete, Queue: "next", Delay: 1500 * time.Millisecond,
+			DependsOn: []string{"a"}, Priority: &priority, Tags: []string{"t"},
+		},
+		`{"event":"ended","time":"2024-01-02T12:00:00Z","worker":"w","jid":"j","klass":"K","queue":"q",` +
+			`"attempt":2,"waited":1,"ran":0.5,"outcome":{"action":"fail","group":"g","error":"why"},` +
+			`"error":"lost"}`: qless.JobEvent{
+			Kind: qless.JobEnded, Time: noon, Worker: "w", JID: "j", Klass: "K", Queue: "q", Attempt: 2,
+			Waited: time.Second, Ran: 500 * time.Millisecond, Err: errors.New("lost"),
+			Outcome: qless.Outcome{Action: qless.ActionFail, Group: "g", Err: errors.New("why")},
+		},
+		`{"event":"started","time":"2024-01-02T12:00:00Z","worker":"w","jid":"j","klass":"K","queue":"q",` +
+			`"attempt":1,"waited":0}`: qless.JobEvent{
+			Kind: qless.JobStarted, Time: noon, Worker: "w", JID: "j", Klass: "K", Queue: "q", Attempt: 1,
+		},
+	} {
+		written, err := json.Marshal(value)
+		require.NoError(t, err)
+		require.Equal(t, text, string(written))
 	}
 }

@@ -34,6 +34,19 @@ type Call struct {
 	Err error
 }
 
+// MarshalJSON writes the duration in seconds, and Err as its text.
+func (c Call) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Command  string  `json:"command"`
+		Queue    string  `json:"queue,omitempty"`
+		Klass    string  `json:"klass,omitempty"`
+		JID      string  `json:"jid,omitempty"`
+		Count    int     `json:"count"`
+		Duration float64 `json:"duration"`
+		Err      string  `json:"error,omitempty"`
+	}{c.Command, c.Queue, c.Klass, c.JID, c.Count, secondsOf(c.Duration), textOf(c.Err)})
+}
+
 // WithObserver sets a function that is called once for every command that the client and its
 // workers send to the server, after the reply, on the goroutine that sent it. It must be fast and
 // safe for concurrent use.

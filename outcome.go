@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -66,6 +67,32 @@ func (o *Outcome) Error() string {
 		return "snooze for " + o.Delay.String()
 	}
 	return string(o.Action)
+}
+
+// MarshalJSON writes the delay in seconds, and Err as its text.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Action    Action   `json:"action"`
+		Queue     string   `json:"queue,omitempty"`
+		Delay     float64  `json:"delay,omitempty"`
+		DependsOn []string `json:"depends_on,omitempty"`
+		Priority  *int     `json:"priority,omitempty"`
+		Retries   *int     `json:"retries,omitempty"`
+		Tags      []string `json:"tags,omitempty"`
+		Group     string   `json:"group,omitempty"`
+		Err       string   `json:"error,omitempty"`
+	}{
+		o.Action, o.Queue, secondsOf(o.Delay), o.DependsOn, o.Priority, o.Retries, o.Tags,
+		o.Group, textOf(o.Err),
+	})
+}
+
+// textOf returns the text of an error, empty for nil.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // Unwrap returns Err.

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -47,6 +48,30 @@ type JobEvent struct {
 
 	// Time is when the event happened.
 	Time time.Time
+}
+
+// MarshalJSON writes the durations in seconds, and Err as its text.
+func (e JobEvent) MarshalJSON() ([]byte, error) {
+	text := struct {
+		Kind    JobEventKind `json:"event"`
+		Time    time.Time    `json:"time"`
+		Worker  string       `json:"worker"`
+		JID     string       `json:"jid"`
+		Klass   string       `json:"klass"`
+		Queue   string       `json:"queue"`
+		Attempt int          `json:"attempt"`
+		Waited  float64      `json:"waited"`
+		Ran     float64      `json:"ran,omitempty"`
+		Outcome *Outcome     `json:"outcome,omitempty"`
+		Err     string       `json:"error,omitempty"`
+	}{
+		Kind: e.Kind, Time: e.Time, Worker: e.Worker, JID: e.JID, Klass: e.Klass, Queue: e.Queue,
+		Attempt: e.Attempt, Waited: secondsOf(e.Waited), Ran: secondsOf(e.Ran), Err: textOf(e.Err),
+	}
+	if e.Kind == JobEnded {
+		text.Outcome = &e.Outcome
+	}
+	return json.Marshal(text)
 }
 
 // An observer passes on events, one at a time for each job. It is called without a mutex held.
