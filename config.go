@@ -175,6 +175,9 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return q.client.Config().Unset(ctx, q.name+suffixHeartbeat)
 	}
+	if d > 0 && d < time.Millisecond {
+		return invalid("config.set", "", "the heartbeat %v is less than 1ms", d)
+	}
 	return q.client.Config().Set(ctx, q.name+suffixHeartbeat, d)
 }
 
@@ -244,7 +247,7 @@ func (k kind) write(name string, value any) (string, error) {
 	}
 	if k == kindText {
 		if _, isString := value.(string); !isString {
-			return "", invalid("config.set", "", "%s must be a string, not a %T", name, value)
+			return "", invalid("config.set", "", "%s must be a string, not %v", name, value)
 		}
 		return text, checkName("config.set", "value", text)
 	}

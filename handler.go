@@ -82,6 +82,8 @@ func newRoute(klass string, handler Handler, options []HandleOption) *route {
 		refuse("the klass is empty")
 	case !utf8.ValidString(klass):
 		refuse("the klass is not UTF-8")
+	case strings.Contains(strings.TrimSuffix(klass, "*"), "*"):
+		refuse("a * is a pattern only at the end")
 	case handler == nil:
 		refuse("nil handler")
 	}

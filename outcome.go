@@ -158,7 +158,8 @@ func Snooze(delay time.Duration) error {
 const minSnooze = time.Second
 
 // RetryIn is returned by a handler to retry its job after a delay. It uses up a retry; if none is
-// left, the job fails. A delay of 0 or less means at once. The error is the reason, and may be nil.
+// left, the job fails. A delay of 0 or less means at once, whatever the [Backoff]. The error is the
+// reason, and may be nil.
 func RetryIn(delay time.Duration, err error) error {
 	if delay <= 0 {
 		delay = none

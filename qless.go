@@ -58,7 +58,8 @@ func WithClock(clock func() time.Time) ClientOption {
 }
 
 // WithLogger sets the logger for what the client can't return as an error, such as a lost
-// subscription. Defaults to [slog.Default].
+// subscription. Defaults to [slog.Default]. go-redis logs failed connections by itself: see
+// SetLogger there.
 func WithLogger(logger *slog.Logger) ClientOption {
 	return func(c *Client) { c.logger = logger }
 }

@@ -158,6 +158,12 @@ func (w *Worker) wrap(handler Handler) Handler {
 	return handler
 }
 
+// middlewareWraps reports whether every middleware makes a handler of a handler. The mutex is held.
+func (w *Worker) middlewareWraps() bool {
+	next := Handler(func(context.Context, *Job) error { return nil })
+	return !slices.ContainsFunc(w.middleware, func(m Middleware) bool { return m(next) == nil })
+}
+
 // withClient returns a context in which ClientFromContext returns the worker's client.
 func (w *Worker) withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clientKey{}, w.client)
@@ -187,6 +193,8 @@ func (w *Worker) Start(ctx context.Context) error {
 		return invalid("work", "", "a worker can be started only once")
 	case w.mux.isEmpty():
 		return invalid("work", "", "no handler is registered: call Worker.Handle before Start")
+	case !w.middlewareWraps():
+		return invalid("work", "", "a middleware returned a nil handler")
 	case !w.claimName():
 		return invalid("work", "", "a worker named %q runs in this process already", w.Name())
 	}

@@ -43,7 +43,8 @@ type WorkerConfig struct {
 	MaxRunTime time.Duration
 
 	// Name is the worker's name, under which it holds its locks. It must be unique among the live
-	// workers of the namespace.
+	// workers of the namespace. Start refuses a name that another worker of this process has; it
+	// can't know those of other processes, and workers with one name share their locks.
 	//
 	// Defaults to host-pid-random.
 	Name string
@@ -64,7 +65,7 @@ type WorkerConfig struct {
 	// nothing wakes it. It should be the same for all workers of a queue, and less than an hour,
 	// because a job with a longer delay wakes no worker.
 	//
-	// Defaults to 10 s.
+	// Defaults to 10 s. It must be at least 1 ms; there is no none.
 	PollInterval time.Duration
 
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
@@ -111,6 +112,9 @@ func (c WorkerConfig) check() error {
 	}
 	if c.PollInterval < 0 {
 		return badConfig("PollInterval %v is negative", c.PollInterval)
+	}
+	if c.PollInterval > 0 && c.PollInterval < time.Millisecond {
+		return badConfig("PollInterval %v is less than 1ms", c.PollInterval)
 	}
 	for name, d := range map[string]time.Duration{
 		"MaxRunTime":        c.MaxRunTime,

@@ -87,10 +87,13 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
+// subscribed is called when a subscription has begun. Jobs that were started before it may have
+// been canceled or lost unnoticed.
 func (l *listener) subscribed(events *Events) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.events, l.since, l.relaying, l.change = events, time.Now(), false, 0
+	l.mu.Unlock()
+	l.locks.suspectAll()
 }
 
 // resubscribe is called when the server says that this worker is not subscribed. If the

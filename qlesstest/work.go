@@ -12,7 +12,8 @@ import (
 // The test fails if the job's klass has no handler. A panic of the handler is not recovered.
 //
 // The outcome is not applied to the job. It does not have what an error leaves to the worker, such
-// as the delay before a retry.
+// as the delay before a retry. A job made by [Job] is on a server of its own: a follow-up that the
+// handler puts by the worker's client does not wait for it. Test that with [New] and [Drain].
 func Work(t testing.TB, worker *qless.Worker, job *qless.Job) qless.Outcome {
 	t.Helper()
 	handler := worker.Handler(job.Klass)

@@ -383,3 +383,25 @@ func TestARunThatLostItsJobMayCancelIt(t *testing.T) {
 	_, err := e.Job(t.Context(), jid)
 	require.ErrorIs(t, err, qless.ErrNotFound)
 }
+
+// A worker may begin a job before it hears of what happens to it.
+func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
+	e := newLiveEnv(t)
+	require.NoError(t, e.Queue("q").SetHeartbeat(t.Context(), time.Hour)) // no renewal finds it
+	for range 10 {
+		jid := e.put("q")
+		started, causes := make(chan bool), make(chan error, 1)
+		w := e.worker(qless.WorkerConfig{})
+		w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+			started <- true
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return nil
+		})
+		require.NoError(t, w.Start(t.Context()))
+		soon(t, "the job", started)
+		require.NoError(t, e.Cancel(t.Context(), jid))
+		require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
+		w.stop()
+	}
+}

@@ -28,6 +28,7 @@ func TestAConfigThatCanNotBeUsedIsRefusedWithItsField(t *testing.T) {
 		`WorkerConfig.Order "random" is unknown`:               {Queues: q, Order: "random"},
 		`WorkerConfig.Concurrency -1 is negative`:              {Queues: q, Concurrency: -1},
 		`WorkerConfig.PollInterval -1ns is negative`:           {Queues: q, PollInterval: -1},
+		`WorkerConfig.PollInterval 10ns is less than 1ms`:      {Queues: q, PollInterval: 10},
 		`WorkerConfig.MaxRunTime -2ns is negative, and not -1`: {Queues: q, MaxRunTime: -2},
 		`WorkerConfig.ShutdownTimeout -1s is negative, and not -1`: {
 			Queues: q, ShutdownTimeout: -time.Second,
@@ -87,6 +88,7 @@ func TestProgrammingErrorsPanic(t *testing.T) {
 		`qless: Typed: nil function`:                               func() { qless.Typed[int](nil) },
 		`qless: Handle(""): the klass is empty`:                    func() { w.Handle("", nothing) },
 		`qless: Handle("\xff"): the klass is not UTF-8`:            func() { w.Handle("\xff", nothing) },
+		`qless: Handle("a*b"): a * is a pattern only at the end`:   func() { w.Handle("a*b", nothing) },
 		`qless: Handle("K"): nil handler`:                          func() { w.Handle("K", nil) },
 		`qless: Handle("K"): nil option`:                           func() { w.Handle("K", nothing, nil) },
 		`qless: Handle("K"): nil RetryBackoff`:                     func() { w.Handle("K", nothing, qless.RetryBackoff(nil)) },
@@ -108,6 +110,12 @@ func TestAWorkerWithoutHandlersDoesNotStart(t *testing.T) {
 		require.Equal(t, "no handler is registered: call Worker.Handle before Start", err.Message)
 	}
 	w.Handle("K", nothing)
+	broken := newWorker(t, offline(t), qless.WorkerConfig{Queues: []string{"q"}})
+	broken.Handle("K", nothing)
+	broken.Use(func(qless.Handler) qless.Handler { return nil })
+	refused := requireCode(t, qless.ErrInvalid, broken.Start(t.Context()))
+	require.Equal(t, "a middleware returned a nil handler", refused.Message)
+
 	require.NoError(t, w.Start(t.Context()))
 	err := requireCode(t, qless.ErrInvalid, w.Start(t.Context()))
 	require.Equal(t, "a worker can be started only once", err.Message)
