@@ -56,7 +56,7 @@ func (r RecurringJob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		fields
 		Interval float64 `json:"interval"`
-	}{fields(r), r.Interval.Seconds()})
+	}{fields(r), secondsOf(r.Interval)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -65,12 +65,12 @@ func (r *RecurringJob) UnmarshalJSON(text []byte) error {
 	read := struct {
 		fields
 		Interval float64 `json:"interval"`
-	}{fields(*r), r.Interval.Seconds()}
+	}{fields(*r), secondsOf(r.Interval)}
 	if err := json.Unmarshal(text, &read); err != nil {
 		return err
 	}
 	*r = RecurringJob(read.fields)
-	r.Interval = time.Duration(math.Round(read.Interval * float64(time.Second)))
+	r.Interval = durationOf(read.Interval)
 	return nil
 }
 
