@@ -52,9 +52,18 @@ func (e *env) claims(queue string) bool {
 // one alone, for which there may be nobody.
 func TestABusyWorkerPassesOnTheJobsOfEachQueue(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
+	for _, queue := range []string{"q1", "q2"} { // a new queue would make the workers look again
+		e.put(queue, "known")
+		require.NoError(t, e.Cancel(t.Context(), "known"))
+	}
 	both := qless.WorkerConfig{Queues: []string{"q1", "q2"}, Concurrency: 1, ShutdownTimeout: time.Millisecond}
-	e.workerThat(both, busyUntil(t))
-	e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
+	first := e.workerThat(both, busyUntil(t))
+	second := e.worker(qless.WorkerConfig{Queues: []string{"q2"}})
+	for _, w := range []*qless.Worker{first, second} { // what made them look at their start is over
+		asked := time.Now()
+		w.Resume()
+		until(t, "an answer", func() bool { return w.Stats().LastTurn.After(asked) && w.Stats().Idle })
+	}
 	e.silentPut("q1", "first")
 	e.silentPut("q2", "of the second queue")
 	e.put("q1", "second")
