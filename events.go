@@ -126,8 +126,8 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 	return Event{}, false
 }
 
-// decodeEvent decodes a published message. That of a tracked job is its jid; those of the log and
-// of a worker are JSON.
+// decodeEvent decodes a published message. A message about a tracked job is its jid; messages on
+// the log and to a worker are JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
 	channel = strings.TrimPrefix(channel, c.prefix)
 	if channel != channelLog && !strings.HasPrefix(channel, "w:") {

@@ -44,7 +44,7 @@ func ExampleQueue_PutMany() {
 	// 2 waiting, 1 depends
 }
 
-// A queue of long jobs has locks that last longer than those of the namespace.
+// In a queue of long jobs, locks last longer than elsewhere in the namespace.
 func ExampleQueue_SetHeartbeat() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

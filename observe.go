@@ -16,8 +16,8 @@ type Call struct {
 	// that set up a connection, such as PING and INFO, are not observed.
 	Command string
 
-	// Queue and Klass are those of the job or jobs. They are empty if the command does not have
-	// them, or has different ones.
+	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if
+	// the jobs differ.
 	Queue, Klass string
 
 	// JID is the job that the command is about. It is empty if there is none, or more than one.

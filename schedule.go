@@ -56,7 +56,7 @@ type Schedule struct {
 	// One that occurs twice, because they are put back, is due twice.
 	Spec string
 
-	// Queue, Klass, Data and Options are those of the job, as for [Queue.Put].
+	// Queue, Klass, Data and Options describe the job, as for [Queue.Put].
 	Queue   string
 	Klass   string
 	Data    any

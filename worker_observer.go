@@ -23,7 +23,7 @@ type JobEvent struct {
 	Kind   JobEventKind
 	Worker string // the name of the worker
 
-	// JID, Klass, Queue and Attempt are those of the job when it was popped.
+	// JID, Klass, Queue and Attempt describe the job as it was popped.
 	JID     string
 	Klass   string
 	Queue   string
