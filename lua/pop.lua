@@ -11,8 +11,8 @@
 --          a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zscore
+--          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -33,8 +33,8 @@ if call('sismember', prefix .. 'paused_queues', queue) == 1 then
 end
 
 -- The same, with when the job was put and popped.
-local function timed_json(job, tracked, its_worker, expires)
-  return popped_json(job, tracked, its_worker, expires,
+local function timed_json(jid, job, tracked, its_worker, expires)
+  return popped_json(jid, job, tracked, its_worker, expires,
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 

@@ -8,8 +8,8 @@
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
--- Needs    del exists expire hdel hget hkeys hmget hset lindex lpush lrange ltrim publish rpush
---          sismember smembers time zadd zcard zmscore zrem
+-- Needs    del exists expire hdel hget hkeys hmget hset lindex lpush lrange ltrim publish rpop
+--          rpush sismember smembers time zadd zcard zmscore zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -12,7 +12,7 @@ local function day_of(at)
 end
 
 local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+  return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
 end
 
 local function days_kept(option, default)
