@@ -10,7 +10,7 @@ import (
 // the body of a function in place of a call
 //
 //   - of a function that only returns an expression, if the arguments can be substituted in it;
-//   - of a function that is called once, if the call is a whole statement.
+//   - of a function that is called once, or small, if its calls are whole statements.
 //
 // Functions that are no longer called are left out by arrange.
 func inline(chunks []chunk) []chunk {
@@ -196,20 +196,40 @@ func arguments(code string, from int) (args []string, end int) {
 	}
 }
 
-// move puts the function's body in place of its only call.
+// move puts the function's body in place of its calls, if all of them can be replaced and the
+// script does not grow much.
 func (f function) move(chunks []chunk, at int) bool {
-	host, calls := -1, 0
+	moved, calls := slices.Clone(chunks), 0
 	for i, c := range chunks {
-		if c.name != f.name {
-			if n := count(c.code, f.name); n > 0 {
-				host, calls = i, calls+n
+		n := count(c.code, f.name)
+		if i == at || n == 0 {
+			continue
+		}
+		if c.cold || f.captured(c.code, chunks, at) {
+			return false
+		}
+		calls += n
+		for range n {
+			code, ok := f.moveOne(moved[i].code)
+			if !ok {
+				return false
 			}
+			moved[i].code = code
 		}
 	}
-	if calls != 1 || chunks[host].cold || f.captured(chunks[host].code, chunks, at) {
+	if calls > 1 && calls*len(f.body) > maxGrowth {
 		return false
 	}
-	lines := strings.Split(chunks[host].code, "\n")
+	copy(chunks, moved)
+	return calls > 0
+}
+
+// maxGrowth is how many lines all copies of a function with several calls may have.
+const maxGrowth = 40
+
+// moveOne puts the function's body in place of its first call in the code.
+func (f function) moveOne(code string) (string, bool) {
+	lines := strings.Split(code, "\n")
 	for i, line := range lines {
 		m := callLine.FindStringSubmatch(line)
 		if m == nil || m[3] != f.name {
@@ -218,17 +238,13 @@ func (f function) move(chunks []chunk, at int) bool {
 		rest := strings.Join(lines[i:], "\n")
 		args, end := arguments(rest, len(m[0]))
 		if end < len(rest) && rest[end] != '\n' {
-			return false
+			return "", false
 		}
 		block, ok := f.block(m[1], m[2], args)
-		if !ok {
-			return false
-		}
-		code := append(slices.Clone(lines[:i]), block...)
-		chunks[host].code = strings.Join(code, "\n") + rest[end:]
-		return true
+		moved := append(slices.Clone(lines[:i]), block...)
+		return strings.Join(moved, "\n") + rest[end:], ok
 	}
-	return false
+	return "", false
 }
 
 // block returns the statements that do what a call of the function does. target is what the call's

@@ -264,7 +264,8 @@ local function complete(worker, items)
   for i = 1, #owned do
     local item = owned[i]
     -- A job that was only put and popped has three entries by now.
-    if record(item.key, done, cap) ~= 3 or cap > 0 and cap < 3 then
+    local entries = record(item.key, done, cap)
+    if entries ~= 3 or cap > 0 and cap < 3 then
       clear_rest(item, done, cap)
     end
     if item.next then

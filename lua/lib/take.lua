@@ -81,9 +81,9 @@ end
 -- their scores.
 local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
-  local jids = run('zrevrange', work, 0, limit - 1)
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
-    call('zremrangebyrank', work, -#jids, -1)
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
   end
   return jids
 end
@@ -131,7 +131,8 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
     if job[KLASS] or not job.err and call('exists', key) == 1 then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
-      if record(key, popped, cap) ~= 2 or string.find(jid, '-', 1, true) then
+      local entries = record(key, popped, cap)
+      if entries ~= 2 or string.find(jid, '-', 1, true) then
         read_rest(jid, key, job, popped, cap)
       end
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
