@@ -65,7 +65,7 @@ local function queue_of(jid)
 end
 
 -- A page of the jobs that were completed in a queue, latest first.
-local function completed_in(queue, offset, count) -- cold
+local function completed_in(queue, offset, count)
   local found, skip = {}, math.max(0, offset)
   for first = 0, MAX_SEARCHED - 1, 100 do
     local jids = call('zrevrange', prefix .. 'completed', first, first + 99)

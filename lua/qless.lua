@@ -5251,12 +5251,16 @@ return find_job(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
@@ -5305,14 +5309,20 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function bring_due(queue, recur, scheduled, limit)
-local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -5326,16 +5336,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
 end
 local function names_of(text)
   local found = {}
@@ -5502,21 +5502,6 @@ local function names_queue()
     return ARGV[3]
   end
 end
-local function completed_in(queue, offset, count)
-local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function last_put(entries)
   for i = #entries, 1, -1 do
     local happened = list_of(entries[i])
@@ -5529,6 +5514,7 @@ local function queue_of(jid)
   local history = job_key(jid) .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
+local function completed_in(queue, offset, count)
   local found, skip = {}, math.max(0, offset)
   for first = 0, 1000 - 1, 100 do
     local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
@@ -12864,9 +12850,8 @@ local function held(worker, jids)
   end
   return kept
 end
-local function bound(i, name, default)
-  local text = ARGV[i]
-  return text and text ~= '' and integer('Workers', name, text) or default
+local function given(i)
+  return ARGV[i] and ARGV[i] ~= ''
 end
 local worker = ARGV[2]
 if worker == '' then
@@ -12874,7 +12859,8 @@ if worker == '' then
 end
 local first, last = 0, -1
 if not worker then
-  first, last = bound(3, 'first', 0), bound(4, 'last', -1)
+  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
+  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
 end
 forget_old()
 if worker then
