@@ -221,7 +221,7 @@ func TestAWorkersJobsAreListedByTheEndsOfTheirLocks(t *testing.T) {
 		"workerJobs|w1|0":                           {"a", "b", "c"},
 		"workerJobs|w1|-inf":                        {"a", "b", "c"},
 		fmt.Sprintf("workerJobs|w1|%d", ends):       {"b", "c"},
-		fmt.Sprintf("workerJobs|w1|(%d.5", ends):      {"c"},
+		fmt.Sprintf("workerJobs|w1|(%d.5", ends):    {"c"},
 		fmt.Sprintf("workerJobs|w1|%d.5", ends+100): {},
 		"workerJobs|":                               {},
 	} {
