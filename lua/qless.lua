@@ -108,6 +108,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -267,7 +270,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -275,6 +277,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5094,6 +5097,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -5228,7 +5234,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5236,6 +5241,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5782,6 +5788,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -5916,7 +5925,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5924,6 +5932,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -6029,6 +6038,9 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -6339,7 +6351,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -6347,6 +6358,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -6461,6 +6473,9 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -6621,7 +6636,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -6629,6 +6643,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -7964,6 +7979,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7994,14 +8012,15 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = finite(job[5], 0),
   interval = finite(job[6], 0),
   retries = finite(job[7], 0),
   count = finite(job[8], 0),
   data = job[9],
   backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
+return string.sub(text, 1, -2) ..
+  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11563,6 +11582,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -11697,7 +11719,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -11705,6 +11726,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..

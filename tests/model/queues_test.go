@@ -48,7 +48,7 @@ func newQueues() *queues {
 	return &queues{
 		jobs: map[string]*job{}, recurs: map[string]*recurring{}, groups: map[string][]string{},
 		filed: map[string]float64{},
-		held: map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
+		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
 		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
