@@ -5512,7 +5512,7 @@ local function last_put(entries)
   for i = #entries, 1, -1 do
     local happened = list_of(entries[i])
     if happened[2] == 'put' and type(happened[3]) == 'table' then
-      return happened[3].q
+      return happened[3].q or happened[3].queue -- reqless says queue
     end
   end
 end
