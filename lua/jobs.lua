@@ -53,7 +53,7 @@ local function last_put(entries)
   for i = #entries, 1, -1 do
     local happened = list_of(entries[i])
     if happened[2] == 'put' and type(happened[3]) == 'table' then
-      return happened[3].q
+      return happened[3].q or happened[3].queue -- reqless says queue
     end
   end
 end
@@ -65,7 +65,7 @@ local function queue_of(jid)
 end
 
 -- A page of the jobs that were completed in a queue, latest first.
-local function completed_in(queue, offset, count) -- cold
+local function completed_in(queue, offset, count)
   local found, skip = {}, math.max(0, offset)
   for first = 0, MAX_SEARCHED - 1, 100 do
     local jids = call('zrevrange', prefix .. 'completed', first, first + 99)

@@ -108,6 +108,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -267,7 +270,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -275,6 +277,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5094,6 +5097,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -5228,7 +5234,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5236,6 +5241,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5251,12 +5257,16 @@ return find_job(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
 end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
@@ -5305,14 +5315,20 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function bring_due(queue, recur, scheduled, limit)
-local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -5326,16 +5342,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
 end
 local function names_of(text)
   local found = {}
@@ -5502,26 +5508,11 @@ local function names_queue()
     return ARGV[3]
   end
 end
-local function completed_in(queue, offset, count)
-local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
 local function last_put(entries)
   for i = #entries, 1, -1 do
     local happened = list_of(entries[i])
     if happened[2] == 'put' and type(happened[3]) == 'table' then
-      return happened[3].q
+      return happened[3].q or happened[3].queue -- reqless says queue
     end
   end
 end
@@ -5529,6 +5520,7 @@ local function queue_of(jid)
   local history = job_key(jid) .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
+local function completed_in(queue, offset, count)
   local found, skip = {}, math.max(0, offset)
   for first = 0, 1000 - 1, 100 do
     local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
@@ -5796,6 +5788,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -5930,7 +5925,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5938,6 +5932,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -6043,6 +6038,9 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -6353,7 +6351,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -6361,6 +6358,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -6475,6 +6473,9 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -6635,7 +6636,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -6643,6 +6643,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -7978,6 +7979,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -8008,14 +8012,15 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = finite(job[5], 0),
   interval = finite(job[6], 0),
   retries = finite(job[7], 0),
   count = finite(job[8], 0),
   data = job[9],
   backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
+return string.sub(text, 1, -2) ..
+  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11577,6 +11582,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -11711,7 +11719,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -11719,6 +11726,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -12864,9 +12872,8 @@ local function held(worker, jids)
   end
   return kept
 end
-local function bound(i, name, default)
-  local text = ARGV[i]
-  return text and text ~= '' and integer('Workers', name, text) or default
+local function given(i)
+  return ARGV[i] and ARGV[i] ~= ''
 end
 local worker = ARGV[2]
 if worker == '' then
@@ -12874,7 +12881,8 @@ if worker == '' then
 end
 local first, last = 0, -1
 if not worker then
-  first, last = bound(3, 'first', 0), bound(4, 'last', -1)
+  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
+  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
 end
 forget_old()
 if worker then

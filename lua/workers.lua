@@ -54,10 +54,9 @@ local function held(worker, jids)
   return kept
 end
 
--- The end of the range in ARGV[i].
-local function bound(i, name, default)
-  local text = ARGV[i]
-  return text and text ~= '' and integer('Workers', name, text) or default
+-- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
+local function given(i)
+  return ARGV[i] and ARGV[i] ~= ''
 end
 
 local worker = ARGV[2]
@@ -66,7 +65,8 @@ if worker == '' then
 end
 local first, last = 0, -1
 if not worker then
-  first, last = bound(3, 'first', 0), bound(4, 'last', -1)
+  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
+  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
 end
 forget_old()
 if worker then
