@@ -189,15 +189,25 @@ func (o *operations) reserve(
 ) (sample, error) {
 	phase := fmt.Sprintf("reserve(%d)", count)
 	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(i int) []any {
-		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", ""}
-		for _, queue := range queues {
-			args = append(args, queue)
-		}
-		return o.scripts.call("reserve", args...)
+		return o.reserveFrom(count, order, i*count%len(queues), queues)
 	})
 	if err != nil {
 		return one, err
 	}
+	return one, o.holdReserved(phase, jobs, replies)
+}
+
+func (o *operations) reserveFrom(count int, order string, cursor int, queues []string) []any {
+	args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(cursor), "10", ""}
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	return o.scripts.call("reserve", args...)
+}
+
+// holdReserved records the jobs in the replies of reserve, and fails if the worker does not hold
+// as many as requested.
+func (o *operations) holdReserved(phase string, wanted int, replies []any) error {
 	for _, reply := range replies {
 		for _, part := range reply.([]any) {
 			if job, isJob := part.([]any); isJob {
@@ -205,10 +215,24 @@ func (o *operations) reserve(
 			}
 		}
 	}
-	if len(o.held) != jobs {
-		return one, fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), jobs)
+	if len(o.held) != wanted {
+		return fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), wanted)
 	}
-	return one, nil
+	return nil
+}
+
+// emptyReserve asks an empty queue for jobs, as an idle worker does. Only the first call finds that
+// the worker was not idle before.
+func (o *operations) emptyReserve(ctx context.Context, calls int) (sample, error) {
+	const phase = "empty reserve"
+	o.held = nil
+	one, replies, err := o.time(ctx, phase, calls, calls, func(int) []any {
+		return o.reserveFrom(16, "ordered", 0, []string{queueName})
+	})
+	if err != nil {
+		return one, err
+	}
+	return one, o.holdReserved(phase, 0, replies)
 }
 
 // finish completes every held job as our worker does, count per call.
