@@ -205,6 +205,26 @@ func (o *operations) reserveFrom(count int, order string, cursor int, queues []s
 	return o.scripts.call("reserve", args...)
 }
 
+// turns reserves and finishes count jobs at a time, so that the worker never has more locks.
+func (o *operations) turns(ctx context.Context, jobs, count int) (sample, error) {
+	phase := fmt.Sprintf("turn(%d)", count)
+	return o.server.measure(ctx, phase, jobs, func() error {
+		return batches(jobs, count, func(size int) error {
+			replies, err := o.send(ctx, 1, func(int) []any {
+				return o.reserveFrom(size, "ordered", 0, []string{queueName})
+			})
+			if err != nil {
+				return err
+			}
+			o.held = nil
+			if err := o.holdReserved(phase, size, replies); err != nil {
+				return err
+			}
+			return o.finishHeld(ctx, phase, size)
+		})
+	})
+}
+
 // holdReserved records the jobs in the replies of reserve, and fails if the worker does not hold
 // as many as requested.
 func (o *operations) holdReserved(phase string, wanted int, replies []any) error {
@@ -237,10 +257,16 @@ func (o *operations) emptyReserve(ctx context.Context, calls int) (sample, error
 
 // finish completes every held job as our worker does, count per call.
 func (o *operations) finish(ctx context.Context, count int) (sample, error) {
+	phase := fmt.Sprintf("finish(%d)", count)
+	return o.server.measure(ctx, phase, len(o.held), func() error {
+		return o.finishHeld(ctx, phase, count)
+	})
+}
+
+func (o *operations) finishHeld(ctx context.Context, phase string, count int) error {
 	held := o.held
 	o.held = nil
-	phase := fmt.Sprintf("finish(%d)", count)
-	one, replies, err := o.time(ctx, phase, len(held), len(held)/count, func(i int) []any {
+	replies, err := o.send(ctx, len(held)/count, func(i int) []any {
 		args := []any{"w"}
 		for _, jid := range held[i*count : (i+1)*count] {
 			args = append(args, "complete", jid, queueName, "", "0")
@@ -248,7 +274,7 @@ func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 		return o.scripts.call("finish", args...)
 	})
 	if err != nil {
-		return one, err
+		return err
 	}
 	done := 0
 	for _, reply := range replies {
@@ -259,9 +285,9 @@ func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 		}
 	}
 	if done != len(held) {
-		return one, fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held))
+		return fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held))
 	}
-	return one, nil
+	return nil
 }
 
 // fill creates waiting or completed jobs without using the measured scripts.

@@ -203,6 +203,8 @@ local number = tonumber('1700000000.123456')
 local at, what = string.match('[1700000000,"popped",{"worker":"w"}]', '^%[(%d+),"(%a+)"')
 
 -- price: .. of two strings
+local names = {}
+for j = 1, loops do names[j] = string.format('name %d', j) end
 -- loop
 local text = 'ql:j:' .. names[i]
 

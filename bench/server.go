@@ -82,8 +82,11 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 // version returns the server's version.
 func (s *server) version(ctx context.Context) (string, error) {
 	info, err := s.admin.Info(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	return field(info, "redis_version"), nil
+	return field(info, "redis_version"), err
+}
+
+// build returns the server's version, and what tells apart programs of that version.
+func (s *server) build(ctx context.Context) (string, error) {
+	info, err := s.admin.Info(ctx, "server").Result()
+	return field(info, "redis_version") + " " + field(info, "redis_build_id"), err
 }

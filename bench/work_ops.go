@@ -86,19 +86,20 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, erro
 	if err != nil || o.server.counter == nil {
 		return phases, err
 	}
-	single, err := b.workerCommands(ctx, o)
-	return append(phases, single...), err
+	more, err := b.workerCommands(ctx, o)
+	return append(phases, more...), err
 }
 
-// workerCommands measures the worker's calls with one job, and with none.
+// workerCommands measures the worker's calls where their number is not worth measuring in time.
 func (b *bench) workerCommands(ctx context.Context, o *operations) ([]sample, error) {
 	jobs := b.operationJobs() / 2
-	if _, err := o.putMany(ctx, jobs, bulkSize); err != nil {
+	if _, err := o.putMany(ctx, 2*jobs, bulkSize); err != nil {
 		return nil, err
 	}
 	phases, err := inOrder(
 		func() (sample, error) { return o.reserve(ctx, jobs, 1, "ordered", queueName) },
 		func() (sample, error) { return o.finish(ctx, 1) },
+		func() (sample, error) { return o.turns(ctx, jobs, 16) },
 	)
 	if err != nil {
 		return nil, err

@@ -10,14 +10,16 @@ import (
 //go:embed prices.lua
 var priceList string
 
-// priceLoops is how often an entry of the price list is repeated.
-const priceLoops = 1000
+// How often an entry of the price list is repeated. What costs less is repeated more often, because
+// now and then Lua collects garbage.
+const (
+	commandLoops = 1000
+	luaLoops     = 20000
+)
 
-// priceScript runs an entry of the price list: what it prepares, and its loop. Names are distinct
-// texts that no run before it has made.
+// priceScript runs an entry of the price list: what it prepares, and its loop.
 const priceScript = `
-local call, loops, names = redis.call, %d, {}
-for i = 1, loops do names[i] = 'name ' .. i .. ARGV[1] end
+local call, loops = redis.call, %d
 local function same(value) return value end
 local function fill(key, count)
   for i = 1, count do
@@ -31,7 +33,7 @@ local function job(key, data)
 end
 %s
 collectgarbage()
-for i = 1, tonumber(ARGV[2]) do
+for i = 1, tonumber(ARGV[1]) do
 %s
 end
 return 1`
@@ -71,7 +73,7 @@ func (b *bench) priceEverything(ctx context.Context) ([]sample, error) {
 			nothing = one
 			continue
 		}
-		one.instructions -= nothing.instructions
+		one.instructions -= int64(nothing.instructionsPerJob() * float64(one.jobs))
 		phases = append(phases, one)
 	}
 	return phases, nil
@@ -79,15 +81,22 @@ func (b *bench) priceEverything(ctx context.Context) ([]sample, error) {
 
 // price measures the loop of an entry: what the script costs with it and without.
 func (b *bench) price(ctx context.Context, p price) (sample, error) {
-	script := fmt.Sprintf(priceScript, priceLoops, p.prepare, p.loop)
+	repeat := luaLoops
+	if strings.Contains(p.loop, "call(") {
+		repeat = commandLoops
+	}
+	script := fmt.Sprintf(priceScript, repeat, p.prepare, p.loop)
+	sha, err := b.server.admin.ScriptLoad(ctx, script).Result()
+	if err != nil {
+		return sample{}, err
+	}
 	var both [2]sample
-	for i, loops := range []int{0, priceLoops} {
+	for i, loops := range []int{0, repeat} {
 		if err := b.server.empty(ctx); err != nil {
 			return sample{}, err
 		}
-		var err error
 		both[i], err = b.server.measure(ctx, p.name, loops, func() error {
-			return b.server.admin.Eval(ctx, script, nil, p.name, loops).Err()
+			return b.server.admin.EvalSha(ctx, sha, nil, loops).Err()
 		})
 		if err != nil {
 			return sample{}, err
