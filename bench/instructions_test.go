@@ -11,7 +11,7 @@ import (
 )
 
 var instructions = flag.String("instructions", "",
-	`"check" compares the instructions of each operation with the committed ones, "update" writes them`)
+	`"check" compares what each operation costs with the committed figures, "update" writes those`)
 
 // figuresFile holds what each operation cost when somebody last looked.
 const figuresFile = "results/instructions.json"
@@ -46,31 +46,66 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 		require.NoError(t, err)
 		var committed figures
 		require.NoError(t, json.Unmarshal(text, &committed))
-		compare(t, committed, countOperations(t))
+		check(t, committed)
 	default:
 		t.Fatalf("unknown -instructions %q", *instructions)
 	}
 }
 
-func compare(t *testing.T, committed, now figures) {
-	limit, scale := 1+allowed, now.Reference/committed.Reference
+func check(t *testing.T, committed figures) {
+	now := countOperations(t)
+	limit := 1 + allowed
 	if now.Server != committed.Server {
 		t.Logf("the figures are of %s, this is %s: up to %.0f %% more is allowed",
 			committed.Server, now.Server, 100*allowedOfOther)
 		limit = 1 + allowedOfOther
 	}
-	t.Logf("reference %.0f, %.4f times the committed one", now.Reference, scale)
-	require.Len(t, now.Operations, len(committed.Operations))
-	for name, was := range committed.Operations {
-		is, known := now.Operations[name]
-		require.True(t, known, name)
-		change := is / (was * scale)
-		t.Logf("%-14s %10.0f  %.4f times the committed one", name, is, change)
+	changes := compare(t, committed, now)
+	if exceeds(changes, limit) {
+		t.Log("counting again: what the server does by itself is counted, too")
+		for name, again := range compare(t, committed, countOperations(t)) {
+			changes[name] = min(changes[name], again)
+		}
+	}
+	for name, change := range changes {
 		if change > limit {
 			t.Errorf("%s costs %.1f %% more instructions. If that is worth it: make instructions-update",
 				name, 100*(change-1))
 		}
 	}
+}
+
+// compare divides what each operation costs now by the committed figure.
+func compare(t *testing.T, committed, now figures) map[string]float64 {
+	scale := now.Reference / committed.Reference
+	t.Logf("reference %.0f, %.4f times the committed one", now.Reference, scale)
+	require.Len(t, now.Operations, len(committed.Operations))
+	changes := map[string]float64{}
+	for name, was := range committed.Operations {
+		is, known := now.Operations[name]
+		require.True(t, known, name)
+		changes[name] = is / (was * scale)
+		t.Logf("%-14s %10.0f  %.4f times the committed one", name, is, changes[name])
+	}
+	return changes
+}
+
+func exceeds(changes map[string]float64, limit float64) bool {
+	for _, change := range changes {
+		if change > limit {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOperationsAreComparedOnTheScaleOfTheReference(t *testing.T) {
+	committed := figures{Reference: 100, Operations: map[string]float64{"put": 1000}}
+	now := figures{Reference: 110, Operations: map[string]float64{"put": 1144}}
+	changes := compare(t, committed, now)
+	require.InDelta(t, 1.04, changes["put"], 1e-9)
+	require.True(t, exceeds(changes, 1.03))
+	require.False(t, exceeds(changes, 1.05))
 }
 
 func countOperations(t *testing.T) figures {
