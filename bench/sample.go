@@ -11,6 +11,7 @@ type sample struct {
 	jobs     int
 	elapsed  time.Duration
 	cpu      time.Duration
+	client   time.Duration // CPU time of this process
 	commands int64
 	scripts  int64
 	memory   int64
@@ -24,12 +25,14 @@ func (s sample) plus(other sample, phase string) sample {
 		jobs:     s.jobs,
 		elapsed:  s.elapsed + other.elapsed,
 		cpu:      s.cpu + other.cpu,
+		client:   s.client + other.client,
 		commands: s.commands + other.commands,
 		scripts:  s.scripts + other.scripts,
 	}
 }
 
 func (s sample) cpuPerJob() float64      { return s.cpu.Seconds() * 1e6 / float64(s.jobs) }
+func (s sample) clientPerJob() float64   { return s.client.Seconds() * 1e6 / float64(s.jobs) }
 func (s sample) commandsPerJob() float64 { return float64(s.commands) / float64(s.jobs) }
 func (s sample) scriptsPerJob() float64  { return float64(s.scripts) / float64(s.jobs) }
 func (s sample) bytesPerJob() float64    { return float64(s.memory) / float64(s.jobs) }

@@ -19,6 +19,7 @@ type column struct {
 func columnsOf(rows []row) []column {
 	columns := []column{
 		{"CPU us/job", func(r row) string { return formatFigure(r.CPU, 1) }},
+		{"client us/job", func(r row) string { return formatFigure(r.Client, 1) }},
 		{"cmds/job", func(r row) string { return formatFigure(r.Commands, 2) }},
 		{"scripts/job", func(r row) string { return formatFigure(r.Scripts, 2) }},
 		{"jobs/s", func(r row) string { return formatFigure(r.Speed, 0) }},
