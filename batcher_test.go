@@ -424,3 +424,25 @@ func TestPutsThatWaitEndWhenTheConnectionsAreClosed(t *testing.T) {
 	all.Wait()
 	require.Zero(t, client.WaitingPuts())
 }
+
+// A put that panics, because the observer of calls does, holds up no other.
+func TestPutsThatWaitAreSentAfterOneThatPanics(t *testing.T) {
+	panics := qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.JID == "first" {
+			panic("the observer's")
+		}
+	})
+	g, client := newGate(t, panics)
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = client.Queue("q").Put(t.Context(), "K", nil, qless.JID("first"))
+	}()
+	first := g.next()
+	p := &puts{t: t, client: client, results: map[string]chan error{"first": nil}}
+	p.begin(t.Context(), "a", nil)
+	first.answer <- nil
+	require.Equal(t, []string{"a"}, g.pass(nil).jids)
+	require.NoError(t, p.result("a"))
+	require.Equal(t, "the observer's", <-panicked)
+}

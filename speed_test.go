@@ -41,6 +41,7 @@ func (answering) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 var benchData = raw(`{"user":1234,"text":"some text of a usual length","list":[1,2,3]}`)
 
 func BenchmarkClientPut(b *testing.B) {
+	options := []qless.PutOption{qless.Priority(5), qless.Tags("a", "b"), qless.Retries(3)}
 	for _, c := range []struct {
 		name    string
 		data    any
@@ -48,7 +49,7 @@ func BenchmarkClientPut(b *testing.B) {
 	}{
 		{"plain", benchData, nil},
 		{"struct", struct{ User int }{1234}, nil},
-		{"options", benchData, []qless.PutOption{qless.Priority(5), qless.Tags("a", "b"), qless.Retries(3)}},
+		{"options", benchData, options},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			q := answered(b).Queue("q")
