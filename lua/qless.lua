@@ -108,6 +108,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -267,7 +270,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -275,6 +277,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -4697,6 +4700,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -4831,7 +4837,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -4839,6 +4844,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5342,6 +5348,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -5476,7 +5485,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5484,6 +5492,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -5589,6 +5598,9 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -5899,7 +5911,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5907,6 +5918,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -7107,6 +7119,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7137,14 +7152,15 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = finite(job[5], 0),
   interval = finite(job[6], 0),
   retries = finite(job[7], 0),
   count = finite(job[8], 0),
   data = job[9],
   backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
+return string.sub(text, 1, -2) ..
+  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -10466,6 +10482,9 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -10600,7 +10619,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -10608,6 +10626,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..

@@ -58,7 +58,6 @@ local function job_json(job, tracked, more)
     queue = job[QUEUE],
     worker = job[WORKER] or '',
     tracked = tracked,
-    priority = finite(job[PRIORITY], 0),
     expires = finite(job[EXPIRES], 0),
     retries = finite(job[RETRIES], 0),
     remaining = math.floor(finite(job[REMAINING], 0)),
@@ -66,6 +65,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[SPAWNED_FROM_JID],
   })
   return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[PRIORITY], 0)) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
