@@ -4,82 +4,166 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 )
 
-// WithBatchedPuts sends the puts of many goroutines together: puts made while a call is in flight
-// wait for it and go out with the next one. It makes no difference to a single goroutine, and saves
-// most of the server's time with many. A put whose context ends while it is in flight may have been
-// done.
-func WithBatchedPuts() ClientOption {
-	return func(c *Client) { c.batcher = &putBatcher{client: c} }
+// WithoutBatching sends each put by itself. By default the puts of many goroutines share scripts:
+// those that are made while another put of the client is in flight wait for it, and go out
+// together with the next call. That saves most of the server's time, and makes no difference to a
+// single goroutine. A put may have to wait for the one in flight, and a put whose context ends
+// while it is in flight may have been done.
+func WithoutBatching() ClientOption {
+	return func(c *Client) { c.unbatched = true }
 }
 
-// A putBatcher combines the puts of several goroutines in one script.
+// The limits of a batch. A script of that size takes the server a few milliseconds.
+const (
+	batchedPuts  = 200
+	batchedBytes = 1 << 20
+)
+
+// A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
+// a time.
 type putBatcher struct {
 	client *Client
 
 	mu      sync.Mutex
-	waiting []*waitingPut
 	sending bool
+	waiting []*waitingPut // in the order in which they were made
 }
 
 type waitingPut struct {
 	put  *put
-	done chan error
+	ctx  context.Context
+	done chan error // has room for the result
 }
 
 // put puts a job alone when no other call is in flight, and with the next batch otherwise.
 func (b *putBatcher) put(ctx context.Context, p *put) error {
-	b.mu.Lock()
-	if !b.sending {
-		b.sending = true
-		b.mu.Unlock()
-		defer b.sendWaiting(ctx)
+	w := b.join(ctx, p)
+	if w == nil {
+		defer b.sent()
 		return b.client.putOne(ctx, p)
 	}
-	w := &waitingPut{put: p, done: make(chan error, 1)}
-	b.waiting = append(b.waiting, w)
-	b.mu.Unlock()
 	select {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
+		b.leave(w)
 		return wrap("put", p.options.jid, ctx.Err())
 	}
 }
 
-// sendWaiting sends the puts that were made while the first one was in flight.
-func (b *putBatcher) sendWaiting(ctx context.Context) {
+// join adds a put to those that wait, or returns nil if it can be sent at once.
+func (b *putBatcher) join(ctx context.Context, p *put) *waitingPut {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.sending {
+		b.sending = true
+		return nil
+	}
+	w := &waitingPut{put: p, ctx: ctx, done: make(chan error, 1)}
+	b.waiting = append(b.waiting, w)
+	return w
+}
+
+// leave removes a put that waits, so that it is not sent.
+func (b *putBatcher) leave(w *waitingPut) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, w); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	}
+}
+
+// sent has the puts sent that were made while the one before them was in flight.
+func (b *putBatcher) sent() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sending = len(b.waiting) > 0
 	if b.sending {
-		go b.send(context.WithoutCancel(ctx))
+		go b.run()
 	}
 }
 
-// send puts batches until no put is waiting.
-func (b *putBatcher) send(ctx context.Context) {
+// run sends batches until no put waits.
+func (b *putBatcher) run() {
 	for {
 		runtime.Gosched() // let goroutines that are about to put join the batch
 		batch := b.take()
 		if len(batch) == 0 {
 			return
 		}
-		puts := make([]*put, len(batch))
-		for i, w := range batch {
-			puts[i] = w.put
+		b.sendBatch(batch)
+	}
+}
+
+// take returns the puts that go into the next script: the oldest that wait, up to the limits, and
+// up to a second put of the same job.
+func (b *putBatcher) take() []*waitingPut {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, size := 0, 0
+	jids := map[string]bool{}
+	for _, w := range b.waiting {
+		size += len(w.put.data)
+		jid := w.put.options.jid
+		if n == batchedPuts || n > 0 && size > batchedBytes || jids[jid] {
+			break
 		}
-		err := b.client.putMany(ctx, puts)
-		for _, w := range batch {
-			if isAboutOne(err) {
-				// One of them was refused, so none was put: send each alone.
-				w.done <- b.client.putOne(ctx, w.put)
-			} else {
-				w.done <- err
-			}
+		jids[jid] = true
+		n++
+	}
+	batch := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	b.sending = n > 0
+	return batch
+}
+
+func (b *putBatcher) sendBatch(batch []*waitingPut) {
+	ctx, cancel := contextOf(batch)
+	defer cancel()
+	b.send(ctx, batch)
+}
+
+// contextOf returns the context of a batch. It has the values of the first put's context, and the
+// latest of the deadlines if every put has one.
+func contextOf(batch []*waitingPut) (context.Context, context.CancelFunc) {
+	ctx := context.WithoutCancel(batch[0].ctx)
+	var latest time.Time
+	for _, w := range batch {
+		deadline, ok := w.ctx.Deadline()
+		if !ok {
+			return ctx, func() {}
 		}
+		if deadline.After(latest) {
+			latest = deadline
+		}
+	}
+	return context.WithDeadline(ctx, latest)
+}
+
+// send puts jobs with one script. If one of them is refused, none is put: then it sends each half.
+func (b *putBatcher) send(ctx context.Context, batch []*waitingPut) {
+	if len(batch) == 1 {
+		batch[0].done <- b.client.putOne(ctx, batch[0].put)
+		return
+	}
+	puts := make([]*put, len(batch))
+	for i, w := range batch {
+		puts[i] = w.put
+	}
+	err := b.client.putMany(ctx, puts)
+	if isAboutOne(err) {
+		half := len(batch) / 2
+		b.send(ctx, batch[:half])
+		b.send(ctx, batch[half:])
+		return
+	}
+	for _, w := range batch {
+		w.done <- w.put.ownError(err)
 	}
 }
 
@@ -88,21 +172,13 @@ func isAboutOne(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
-// take returns the puts that go into one script. A second put of the same jid waits for the next.
-func (b *putBatcher) take() []*waitingPut {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var batch, rest []*waitingPut
-	seen := map[string]bool{}
-	for _, w := range b.waiting {
-		if jid := w.put.options.jid; len(batch) == putBatch || seen[jid] {
-			rest = append(rest, w)
-		} else {
-			seen[jid] = true
-			batch = append(batch, w)
-		}
+// ownError returns the error of a batch as that of one put.
+func (p *put) ownError(err error) error {
+	var cause *Error
+	if !errors.As(err, &cause) {
+		return err
 	}
-	b.waiting = rest
-	b.sending = len(batch) > 0
-	return batch
+	own := *cause
+	own.Op, own.JID = "put", p.options.jid
+	return &own
 }

@@ -50,6 +50,16 @@ func DecodeReplies(reply any) []any {
 	}
 }
 
+// WaitingPuts returns how many puts wait for the one that is in flight.
+func (c *Client) WaitingPuts() int {
+	c.batcher.mu.Lock()
+	defer c.batcher.mu.Unlock()
+	return len(c.batcher.waiting)
+}
+
+// As returns a client with another worker name.
+func (c *Client) As(worker string) *Client { return c.as(worker) }
+
 // Send is Run without the observer.
 func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, error) {
 	return c.send(ctx, op, jid, args)

@@ -50,6 +50,9 @@ func (c Call) MarshalJSON() ([]byte, error) {
 // WithObserver sets a function that is called once for every command that the client and its
 // workers send to the server, after the reply, on the goroutine that sent it. It must be fast and
 // safe for concurrent use.
+//
+// Puts of several goroutines that go together are one call, "put.many", with the values of the
+// first one's context.
 func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
 	return func(c *Client) { c.observe = observe }
 }

@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -62,11 +63,13 @@ func checkJID(op, jid, id string) error {
 	return nil
 }
 
+// putArgs is how many arguments most puts have at most.
+const putArgs = 12
+
 // args returns the arguments for the commands put and requeue.
 func (p *put) args(worker string) []any {
-	return p.optionArgs([]any{
-		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(),
-	})
+	return p.optionArgs(append(make([]any, 0, putArgs),
+		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()))
 }
 
 // optionArgs appends the pairs of arguments for the options.
@@ -80,7 +83,8 @@ func (p *put) optionArgs(args []any) []any {
 
 // newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
 func newJID() string {
-	return strings.ReplaceAll(uuid.NewString(), "-", "")
+	id := uuid.New()
+	return hex.EncodeToString(id[:])
 }
 
 // put puts a job alone, or together with those of other goroutines.
@@ -193,12 +197,12 @@ func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
 
 // putMany puts jobs with one script, all or none.
 func (c *Client) putMany(ctx context.Context, puts []*put) error {
-	args := []any{c.worker}
+	args := append(make([]any, 0, 1+len(puts)*putArgs), c.worker)
 	for _, p := range puts {
-		options := p.optionArgs(nil)
-		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(),
-			strconv.Itoa(len(options)))
-		args = append(args, options...)
+		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), nil)
+		before := len(args)
+		args = p.optionArgs(args)
+		args[before-1] = strconv.Itoa(len(args) - before)
 	}
 	_, err := c.run(ctx, "put.many", "", args...)
 	return err

@@ -34,14 +34,15 @@ type Client struct {
 	worker string
 	logger *slog.Logger
 
-	batcher  *putBatcher      // nil if each put is sent alone
-	replicas *script.Replicas // nil if puts don't wait for any
+	unbatched bool             // each put is sent alone
+	batcher   *putBatcher      // nil if unbatched
+	replicas  *script.Replicas // nil if puts don't wait for any
 
 	observe func(ctx context.Context, call Call) // nil without an observer
 }
 
-// A ClientOption configures a client, for [New] and [Dial]: [WithBatchedPuts], [WithClock],
-// [WithLogger], [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName].
+// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithLogger],
+// [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName], [WithoutBatching].
 type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
@@ -96,7 +97,15 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 		return nil, err
 	}
 	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
+	c.batchPuts()
 	return c, nil
+}
+
+// batchPuts gives the client a batcher of its own, unless it is not to batch.
+func (c *Client) batchPuts() {
+	if !c.unbatched {
+		c.batcher = &putBatcher{client: c}
+	}
 }
 
 // isNil reports whether rdb is nil or a nil pointer.
@@ -160,6 +169,7 @@ func (c *Client) Queue(name string) *Queue {
 func (c *Client) as(worker string) *Client {
 	other := *c
 	other.worker = worker
+	other.batchPuts()
 	return &other
 }
 

@@ -223,7 +223,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	p.Preload("finish", w.client.worker)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
-		args := []any{w.client.worker}
+		args := append(make([]any, 0, 1+len(batch)*reportArgs), w.client.worker)
 		for _, r := range batch {
 			args = r.appendTo(args)
 		}

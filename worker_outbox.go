@@ -47,13 +47,16 @@ func (r *report) details() []string {
 	return details
 }
 
+// reportArgs is how many arguments the report of a completed job has.
+const reportArgs = 5
+
 // reportBatch is the maximum number of reports that one script takes.
 const reportBatch = 200
 
 // inBatches splits reports into batches for one script each.
 func inBatches(reports []*report) [][]*report {
 	var batches [][]*report
-	var together []*report
+	together := make([]*report, 0, len(reports))
 	for _, r := range reports {
 		if r.alone {
 			batches = append(batches, []*report{r})

@@ -253,7 +253,7 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 		put:         fields.number("put_at").Time(),
 	}
 	var tags wire.List[wire.Text]
-	if raw := fields.text("tags"); raw != "" && json.Unmarshal([]byte(raw), &tags) == nil {
+	if raw := fields.text("tags"); raw != "" && raw != "[]" && json.Unmarshal([]byte(raw), &tags) == nil {
 		job.Tags = wire.Strings(tags)
 	}
 	var failure failureReply

@@ -1,10 +1,8 @@
 package qless
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -20,7 +18,7 @@ type activeJob struct {
 	jid      string // these four are copies, as the handler may change the job
 	klass    string
 	queue    string
-	original json.RawMessage
+	original string        // the data
 	since    string        // when it was popped, by the server's clock
 	attempt  int           // 1 for the first in its queue
 	waited   time.Duration // until it was popped
@@ -42,7 +40,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		jid:      job.JID,
 		klass:    job.Klass,
 		queue:    job.Queue,
-		original: bytes.Clone(job.Data),
+		original: string(job.Data),
 		since:    job.since,
 		attempt:  job.Attempt(),
 		waited:   job.Waited(),
@@ -97,8 +95,7 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 	defer a.cancel(nil)
 	w.observer.started(a)
 	if a.route == nil {
-		w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
-		w.finish(a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
+		w.releaseUnknown(a)
 		return
 	}
 	err := redisx.ErrGoexit
@@ -107,6 +104,12 @@ func (w *Worker) work(ctx context.Context, a *activeJob) {
 		w.finish(a, w.decide(a, err))
 	}()
 	err = w.call(ctx, a)
+}
+
+// releaseUnknown releases a job whose klass has no handler.
+func (w *Worker) releaseUnknown(a *activeJob) {
+	w.log.unknownKlass(a, w.cfg.UnknownKlassDelay)
+	w.finish(a, a.report(Outcome{Action: ActionRelease, Delay: w.cfg.UnknownKlassDelay}))
 }
 
 // call calls the handler, wrapped in the middleware. It turns a panic into an error.
@@ -157,7 +160,10 @@ func (w *Worker) reportOf(a *activeJob, err error) *report {
 	if dataErr != nil {
 		err = FailWith(a.klass+":data", dataErr)
 	}
-	r := a.report(w.settled(a, err))
+	r := a.report(Outcome{Action: ActionComplete})
+	if err != nil {
+		r.Outcome = w.settled(a, err)
+	}
 	r.data = data
 	return r
 }
@@ -169,7 +175,7 @@ func (a *activeJob) report(outcome Outcome) *report {
 
 // changedData returns the job's data if the handler has changed it, else the empty string.
 func (a *activeJob) changedData() (string, error) {
-	if bytes.Equal(a.job.Data, a.original) {
+	if string(a.job.Data) == a.original {
 		return "", nil
 	}
 	return a.job.data("complete")

@@ -112,10 +112,11 @@ func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 		all = append(all, peer{name: s.name, layout: s.name, open: openClassic(s)})
 	}
 	all = append(all,
-		peer{name: "qless-single", layout: "qless", open: openQless(putSingly, popSingly)},
+		peer{name: "qless-single", layout: "qless",
+			open: openQless(putSingly, popSingly, qless.WithoutBatching())},
+		peer{name: "qless-unbatched", layout: "qless",
+			open: openQless(putSingly, runWorkers, qless.WithoutBatching())},
 		peer{name: "qless-worker", layout: "qless", waits: true, open: openQless(putSingly, runWorkers)},
-		peer{name: "qless-batched", layout: "qless",
-			open: openQless(putSingly, runWorkers, qless.WithBatchedPuts())},
 		peer{name: "qless-bulk", layout: "qless", open: openQless(putInBulk, runWorkers)},
 		peer{name: "qless-dropin", layout: "qless", open: openClassic(dropIn())},
 		peer{name: "asynq", layout: "asynq", waits: true, open: openAsynq},
@@ -130,8 +131,8 @@ func (b *bench) findPeers(ctx context.Context, wanted []string) error {
 			wanted = slices.DeleteFunc(slices.Clone(wanted), isBullMQ)
 		} else {
 			all = append(all,
-				peer{name: "bullmq", layout: "bullmq", waits: true, open: b.bullmq.open(false)},
-				peer{name: "bullmq-bulk", layout: "bullmq", open: b.bullmq.open(true)},
+				peer{name: "bullmq", layout: "bullmq", waits: true, apart: true, open: b.bullmq.open(false)},
+				peer{name: "bullmq-bulk", layout: "bullmq", apart: true, open: b.bullmq.open(true)},
 			)
 		}
 	}

@@ -18,7 +18,7 @@ func startBench(t *testing.T) *bench {
 	t.Helper()
 	b, err := newBench(t.Context(), &options{
 		workloads: names{"job"},
-		peers:     names{"qless-single", "qless-worker", "qless-batched", "qless-bulk", "qless-dropin", "asynq", "floor"},
+		peers:     names{"qless-single", "qless-unbatched", "qless-worker", "qless-bulk", "qless-dropin", "asynq", "floor"},
 		against:   names{"asynq"},
 		lua:       names{"../lua"},
 		rounds:    1, jobs: 200, pickups: 3, idle: time.Second,

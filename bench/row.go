@@ -12,6 +12,7 @@ type row struct {
 	Rounds   int     `json:"rounds"`
 	Jobs     int     `json:"jobs"`
 	CPU      float64 `json:"server_cpu_us_per_job,omitempty"`
+	Client   float64 `json:"client_cpu_us_per_job,omitempty"`
 	Commands float64 `json:"server_commands_per_job,omitempty"`
 	Scripts  float64 `json:"script_calls_per_job,omitempty"`
 	Speed    float64 `json:"jobs_per_s,omitempty"`
@@ -100,6 +101,7 @@ func rowOf(rounds []sample) row {
 		Rounds:   len(rounds),
 		Jobs:     rounds[0].jobs,
 		CPU:      median(rounds, sample.cpuPerJob),
+		Client:   median(rounds, sample.clientPerJob),
 		Commands: median(rounds, sample.commandsPerJob),
 		Scripts:  median(rounds, sample.scriptsPerJob),
 		Speed:    median(rounds, sample.speed),

@@ -14,6 +14,7 @@ type peer struct {
 	name   string
 	layout string // peers with the same layout store jobs in the same way
 	waits  bool   // its workers wait for jobs when there are none
+	apart  bool   // its clients run in a process of their own
 	open   func(ctx context.Context, s *server, l load) (session, error)
 }
 

@@ -21,6 +21,7 @@ func columnsOf(rows []row) []column {
 		{"instr/job", func(r row) string { return formatFigure(r.Instructions, 0) }},
 		{"instr/call", func(r row) string { return formatFigure(r.InstructionsPerCall, 0) }},
 		{"CPU us/job", func(r row) string { return formatFigure(r.CPU, 1) }},
+		{"client us/job", func(r row) string { return formatFigure(r.Client, 1) }},
 		{"cmds/job", func(r row) string { return formatFigure(r.Commands, 2) }},
 		{"scripts/job", func(r row) string { return formatFigure(r.Scripts, 2) }},
 		{"jobs/s", func(r row) string { return formatFigure(r.Speed, 0) }},

@@ -19,6 +19,9 @@ figures
   instr/call   the same for each call of a script
   CPU us/job   CPU time of the server process, user and system, from INFO cpu: the most important
                figure, because one core of Redis is the limit of a queue
+  client us/job
+               CPU time of the bench's own process, which puts and runs the jobs; only of the
+               workload job, and not for BullMQ, which runs in a process of node
   cmds/job     commands that the server ran, from INFO commandstats, including those inside scripts
                but not the script calls themselves or what opens a connection
   scripts/job  calls of scripts
@@ -47,18 +50,18 @@ workloads
   prices  with -instructions: commands and pieces of Lua inside a script ("job" means one of them)
 
 peers of job, pickup, idle and memory
-  NAME           a classic script given by -script (EVALSHA sha 0 COMMAND NOW ARG...), popped
-                 and completed job by job, as its clients do
-  qless-single   this package, each job put, popped and completed with its own calls
-  qless-worker   each job put with its own call, and run by the Worker
-  qless-batched  the same with the client option WithBatchedPuts
-  qless-bulk     jobs put by PutMany, 100 per call, and run by the Worker
-  qless-dropin   our script for clients in other languages, called like a classic one
-  asynq          hibiken/asynq with its defaults; jobs that are done are deleted
-  bullmq         BullMQ with its defaults; needs node and npm, and is skipped without them
-  bullmq-bulk    the same with addBulk of 100
-  floor          our layout's reads and writes as bare commands, 100 jobs per pipeline on one
-                 connection: nothing is checked, nothing is atomic
+  NAME             a classic script given by -script (EVALSHA sha 0 COMMAND NOW ARG...), popped
+                   and completed job by job, as its clients do
+  qless-single     this package, each job put, popped and completed with its own script
+  qless-unbatched  each job put with its own script, and run by the Worker
+  qless-worker     the same, but the puts of several goroutines share scripts, as by default
+  qless-bulk       jobs put by PutMany, 100 per call, and run by the Worker
+  qless-dropin     our script for clients in other languages, called like a classic one
+  asynq            hibiken/asynq with its defaults; jobs that are done are deleted
+  bullmq           BullMQ with its defaults; needs node and npm, and is skipped without them
+  bullmq-bulk      the same with addBulk of 100
+  floor            our layout's reads and writes as bare commands, 100 jobs per pipeline on one
+                   connection: nothing is checked, nothing is atomic
 adjust/rmq is not included, because the module proxy does not serve it.
 
 peers of ops, depth, kept and queues are scripts: those of -script, ours (from the folder -lua),

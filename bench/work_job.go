@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -57,13 +59,13 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	enqueued, err := b.server.measure(ctx, "enqueue", l.jobs, func() error {
+	enqueued, err := b.measureBoth(ctx, p, "enqueue", l.jobs, func() error {
 		return s.enqueue(ctx, l.jobs)
 	})
 	if err != nil {
 		return nil, err
 	}
-	worked, err := b.server.measure(ctx, "process", l.jobs, func() error {
+	worked, err := b.measureBoth(ctx, p, "process", l.jobs, func() error {
 		crew := newCrew(l.jobs)
 		if b.server.counter != nil {
 			crew.poll = time.Second // or its questions are counted
@@ -77,6 +79,33 @@ func (b *bench) wholeJobs(ctx context.Context, p peer, l load) (phases []sample,
 		return nil, err
 	}
 	return []sample{enqueued, worked, enqueued.plus(worked, "total")}, nil
+}
+
+// measureBoth measures the server and, unless the peer runs elsewhere, this process.
+func (b *bench) measureBoth(
+	ctx context.Context, p peer, phase string, jobs int, do func() error,
+) (sample, error) {
+	runtime.GC() // what is left of earlier runs is not this peer's
+	before, err := cpuTime()
+	if err != nil {
+		return sample{}, err
+	}
+	one, err := b.server.measure(ctx, phase, jobs, do)
+	if err != nil || p.apart {
+		return one, err
+	}
+	after, err := cpuTime()
+	one.client = after - before
+	return one, err
+}
+
+// cpuTime returns the CPU time that this process has used, user and system.
+func cpuTime() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, fmt.Errorf("getrusage: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }
 
 // payloadOf returns JSON of the given number of bytes, or a few more: records like those of real

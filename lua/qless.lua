@@ -241,6 +241,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function take_due(queue, settings, wanted, lost, recur, scheduled)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -704,52 +738,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -1710,6 +1717,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -2193,52 +2234,25 @@ repeat
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -4151,6 +4165,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -5015,52 +5063,25 @@ if #completed > 0 then
           local day = (now - now % 86400)
           local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
           local fields = {'total', 'mean', 'vk'}
-          local seen = {}
-          for i = 1, #durations do
-            local name
-            repeat
-              local seconds = durations[i]
-              if seconds < 60 then
-                name = 's' .. math.floor(seconds)
-                break
-              elseif seconds < 3600 then
-                name = 'm' .. math.floor(seconds / 60)
-                break
-              elseif seconds < 86400 then
-                name = 'h' .. math.floor(seconds / 3600)
-                break
-              end
-              name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-            until true
-            if seen[name] then
-              seen[name] = seen[name] + 1
-            else
-              seen[name] = 1
-              fields[#fields + 1] = name
-            end
-          end
+          local seen = count_buckets(durations, fields)
           local values = try('hmget', key, unpack(fields))
           local total = finite(values[1], 0)
           local mean = finite(values[2], 0)
           local vk = finite(values[3], 0)
           local fresh = total == 0
+          if fresh then
+            mean, vk = 0, 0
+          end
           for i = 1, #durations do
-            local value = durations[i]
+            local value, before = durations[i], mean
             total = total + 1
-            if total == 1 then
-              mean = value
-              vk = 0
-            else
-              local before = mean
-              mean = mean + (value - mean) / total
-              vk = vk + (value - mean) * (value - before)
-            end
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
           end
           local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
           for i = 4, #fields do
-            local n = 2 * i
-            update[n - 1] = fields[i]
-            update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            update[2 * i - 1] = fields[i]
+            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
           end
           try('hset', key, unpack(update))
           if fresh then
@@ -6669,6 +6690,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   try('rpop', (prefix .. 'j:' .. jid) .. '-history')
@@ -6730,52 +6785,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -9466,6 +9494,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
@@ -10013,52 +10075,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then

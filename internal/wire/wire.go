@@ -6,12 +6,14 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A List is a JSON array. Anything else is an empty list, in particular {}, which is how Lua writes
@@ -21,7 +23,11 @@ type List[T any] []T
 // UnmarshalJSON reads an array.
 func (l *List[T]) UnmarshalJSON(raw []byte) error {
 	*l = nil
-	if raw[0] != '[' {
+	switch {
+	case raw[0] != '[':
+		return nil
+	case string(raw) == "[]":
+		*l = List[T]{}
 		return nil
 	}
 	return json.Unmarshal(raw, (*[]T)(l))
@@ -34,8 +40,10 @@ type Text string
 func (t *Text) UnmarshalJSON(raw []byte) error {
 	*t = ""
 	switch {
-	case raw[0] == '"':
+	case raw[0] == '"' && (bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw)):
 		return json.Unmarshal(raw, (*string)(t))
+	case raw[0] == '"': // almost every text; decoding it costs much more
+		*t = Text(raw[1 : len(raw)-1])
 	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		*t = Text(raw)
 	}

@@ -174,3 +174,15 @@ func FuzzDecodeJSON(f *testing.F) {
 		require.Equal(t, value.Number, again.Number)
 	})
 }
+
+func TestATextIsWhatJSONSays(t *testing.T) {
+	for _, raw := range []string{
+		`""`, `"a"`, `"ä€😀"`, `"a\"b"`, `"\u00e4\n\\"`, `"\ud800"`, "\"a\xff\"", "\"\xed\xa0\x80\"",
+	} {
+		var want string
+		require.NoError(t, json.Unmarshal([]byte(raw), &want))
+		var got wire.Text
+		require.NoError(t, json.Unmarshal([]byte(raw), &got))
+		require.Equal(t, wire.Text(want), got, raw)
+	}
+}

@@ -95,7 +95,7 @@ func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 
 func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithBatchedPuts())
+	client := e.Client
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
@@ -116,9 +116,30 @@ func TestBatchedPutsOfManyGoroutines(t *testing.T) {
 	require.Equal(t, 67, e.counts("q0").Waiting)
 }
 
+func TestBatchedPutsOnAServerThatForgetsItsScripts(t *testing.T) {
+	e := newEnv(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 25 {
+				if i == 0 {
+					if err := e.rdb.ScriptFlush(t.Context()).Err(); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := e.Queue("q").Put(t.Context(), "K", nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 200, e.counts("q").Waiting)
+}
+
 func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithBatchedPuts())
+	client := e.Client
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -134,7 +155,7 @@ func TestABatchedPutOfTheSameJobIsPutAgain(t *testing.T) {
 
 func TestABatchedPutThatIsRefusedSpoilsNoOther(t *testing.T) {
 	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithBatchedPuts())
+	client := e.Client
 	var all sync.WaitGroup
 	for i := range 60 {
 		all.Go(func() {
@@ -161,7 +182,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			require.NoError(t, e.rdb.Set(t.Context(), "ql:j:damaged", "no hash", 0).Err())
-			q := e.client(e.rdb, qless.WithBatchedPuts()).Queue("q")
+			q := e.Queue("q")
 			var all sync.WaitGroup
 			for i := range 200 {
 				all.Go(func() {
@@ -182,7 +203,7 @@ func TestABatchedPutOfADamagedJobHarmsNoOther(t *testing.T) {
 
 func TestABatchedPutEndsWithItsContext(t *testing.T) {
 	e := newEnv(t)
-	client := e.client(e.rdb, qless.WithBatchedPuts())
+	client := e.Client
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := client.Queue("q").Put(ctx, "K", nil)

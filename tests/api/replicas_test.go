@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,9 +38,23 @@ func TestPutsThatNoReplicaHas(t *testing.T) {
 	_, err = c.RecurringJob(ctx, jid)
 	require.NoError(t, err)
 
-	batched := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond), qless.WithBatchedPuts())
-	_, err = batched.Queue("q").Put(ctx, "K", nil)
-	requireCode(t, qless.ErrNotReplicated, err)
+}
+
+func TestPutsOfManyGoroutinesThatTooFewReplicasHave(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+			var own *qless.Error
+			if !errors.As(err, &own) || own.Code != qless.CodeNotReplicated || own.JID != jid {
+				t.Errorf("put of %s: %v", jid, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 50, e.counts("q").Waiting, "they are put nevertheless")
 }
 
 func TestAPutThatFailsIsNoPut(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,4 +48,49 @@ func benchmarkPickUp(b *testing.B, idle int) {
 	slices.Sort(waits)
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds()), "p50-us")
 	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds()), "p99-us")
+}
+
+// BenchmarkWork measures what the worker's process spends on a job:
+// go test -run - -bench Work -benchtime 20000x -benchmem
+func BenchmarkWork(b *testing.B) {
+	for _, concurrency := range []int{1, 16, 100} {
+		b.Run(fmt.Sprintf("concurrency=%d", concurrency), func(b *testing.B) {
+			benchmarkWork(b, concurrency)
+		})
+	}
+}
+
+func benchmarkWork(b *testing.B, concurrency int) {
+	server := testkit.Start(b)
+	client, err := qless.New(server.Client(b))
+	require.NoError(b, err)
+	jobs := make([]qless.JobSpec, b.N)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Data: i}
+	}
+	_, err = client.Queue("q").PutMany(b.Context(), jobs)
+	require.NoError(b, err)
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{
+		Queues: []string{"q"}, Concurrency: concurrency,
+	})
+	require.NoError(b, err)
+	var ended atomic.Int64
+	all := make(chan struct{})
+	worker.Handle("K", func(context.Context, *qless.Job) error {
+		if ended.Add(1) == int64(b.N) {
+			close(all)
+		}
+		return nil
+	})
+	var before, after syscall.Rusage
+	b.ReportAllocs()
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
+	b.ResetTimer()
+	require.NoError(b, worker.Start(b.Context()))
+	<-all
+	require.NoError(b, worker.Stop(context.Background()))
+	b.StopTimer()
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+	spent := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+	b.ReportMetric(float64(spent)/1e3/float64(b.N), "cpu-us/op")
 }
