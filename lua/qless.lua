@@ -914,6 +914,13 @@ local function finite(text, default)
   end
   return default
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -1327,6 +1334,20 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
@@ -1335,20 +1356,21 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -1357,19 +1379,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -1394,25 +1419,19 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -1473,12 +1492,14 @@ do
             try('publish', prefix .. 'x:queues', queue)
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -2087,6 +2108,12 @@ local function keep(items, keep_seconds, keep_count)
     prune(before, excess, 100 + #items)
   end
 end
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
+end
 local function clear_rest(item, recorded, cap)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -2214,6 +2241,7 @@ repeat
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = (finite(config[3], 100))
+  local special = any_dependents(owned, {prefix .. 'tracked'})
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -2276,7 +2304,7 @@ repeat
       finished[#finished + 1] = item
     end
   end
-  for i = 1, #queues do
+  for i = 1, special and #queues or 0 do
     do
       local channel, jids = 'completed', queues[i].jids
       local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -2291,18 +2319,17 @@ repeat
     keep(finished, finite(config[1], 604800),
       finite(config[2], 50000))
     do
-      local items = finished
-      local dependents, queue, suffix = {}, nil, nil
+      local items, special = finished, special
+      local queue, suffix
       for i = 1, #items do
         local item = items[i]
-        dependents[i] = item.key .. '-dependents'
         if item.queue ~= queue then
           queue = item.queue
           suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if count_existing(dependents) > 0 then
+      if special and any_dependents(items, {}) then
         for i = 1, #items do
           release_dependents(items[i].jid)
         end
@@ -4492,6 +4519,12 @@ local function keep(items, keep_seconds, keep_count)
     prune(before, excess, 100 + #items)
   end
 end
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
+end
 local function clear_rest(item, recorded, cap)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -5043,6 +5076,7 @@ if #completed > 0 then
       config = try('hmget', prefix .. 'config', unpack(fields))
     end
     local cap = (finite(config[3], 100))
+    local special = any_dependents(owned, {prefix .. 'tracked'})
     for i = 1, #queues do
       do
         local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -5105,7 +5139,7 @@ if #completed > 0 then
         finished[#finished + 1] = item
       end
     end
-    for i = 1, #queues do
+    for i = 1, special and #queues or 0 do
       do
         local channel, jids = 'completed', queues[i].jids
         local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
@@ -5120,18 +5154,17 @@ if #completed > 0 then
       keep(finished, finite(config[1], 604800),
         finite(config[2], 50000))
       do
-        local items = finished
-        local dependents, queue, suffix = {}, nil, nil
+        local items, special = finished, special
+        local queue, suffix
         for i = 1, #items do
           local item = items[i]
-          dependents[i] = item.key .. '-dependents'
           if item.queue ~= queue then
             queue = item.queue
             suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
           end
           try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
         end
-        if count_existing(dependents) > 0 then
+        if special and any_dependents(items, {}) then
           for i = 1, #items do
             release_dependents(items[i].jid)
           end
@@ -7058,6 +7091,13 @@ local function finite(text, default)
   end
   return default
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7397,6 +7437,20 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
@@ -7405,20 +7459,21 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -7427,19 +7482,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -7459,12 +7517,16 @@ local function add_item(item)
   group[#group + 1] = item
   items[#items + 1] = item
 end
-local at = 3
+local checked = ARGV[3] == '1'
+local at = 4
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
-  local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
-  add_item(read_put(queue, at + 1, first, last))
+  local last = first - 1
+  if ARGV[at + 5] ~= '0' then
+    last = last + whole('Put', 'n', ARGV[at + 5])
+  end
+  add_item(read_put(queue, at + 1, first, last, checked))
   at = last + 1
 end
 if #items > 1000 then
@@ -7488,25 +7550,19 @@ if #items > 0 then
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -7567,12 +7623,14 @@ if #items > 0 then
             try('publish', prefix .. 'x:queues', queue)
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -8860,6 +8918,13 @@ local function options(area, first, last)
   end
   return given
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -9199,6 +9264,20 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
@@ -9207,20 +9286,21 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -9229,19 +9309,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -9269,25 +9352,19 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -9348,12 +9425,14 @@ do
             try('publish', prefix .. 'x:queues', queue)
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -10586,6 +10665,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10910,6 +10996,20 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
@@ -10918,20 +11018,21 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -10940,19 +11041,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -10994,25 +11098,19 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -11073,12 +11171,14 @@ do
             try('publish', prefix .. 'x:queues', queue)
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end

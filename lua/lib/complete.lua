@@ -218,19 +218,26 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Publishes that jobs are complete for good, and releases their dependents.
-local function announce(items)
-  local dependents, queue, suffix = {}, nil, nil
+-- Whether any of the jobs has dependents, or any of the keys in more exists.
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
+end
+
+-- Publishes that jobs are complete for good, and releases their dependents if they may have some.
+local function announce(items, special)
+  local queue, suffix
   for i = 1, #items do
     local item = items[i]
-    dependents[i] = item.key .. '-dependents'
     if item.queue ~= queue then
       queue = item.queue
       suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
     end
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
-  if count_existing(dependents) > 0 then
+  if special and any_dependents(items, {}) then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -257,6 +264,8 @@ local function complete(worker, items)
   end
   local config = read_config(queues)
   local cap = history_cap(config[3])
+  -- Most jobs have no dependents, and none is tracked: one command finds that out.
+  local special = any_dependents(owned, {prefix .. 'tracked'})
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
@@ -276,13 +285,13 @@ local function complete(worker, items)
       finished[#finished + 1] = item
     end
   end
-  for i = 1, #queues do
+  for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
     keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
       finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
-    announce(finished)
+    announce(finished, special)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
