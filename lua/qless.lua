@@ -106,7 +106,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -214,12 +214,12 @@ local function relations_json(jid)
 end
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -370,7 +370,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -381,7 +381,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -441,7 +441,7 @@ local function bring_due(queue, recur, scheduled, limit)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function add_failure(jid, group)
@@ -498,7 +498,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -542,7 +542,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -557,7 +557,7 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
@@ -573,7 +573,7 @@ local function backoff_delay(text, retries, remaining, settings)
 end
 local function put_off(queue, jid, delay)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
@@ -630,7 +630,7 @@ local function expire(queue, limit, settings)
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
@@ -696,7 +696,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -800,7 +800,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       spawned_from_jid = job[10],
     })
     return string.sub(text, 1, -2) ..
-      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
@@ -855,7 +855,7 @@ do
   settings = {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
@@ -1019,7 +1019,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -1030,7 +1030,7 @@ end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -1044,7 +1044,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1078,7 +1078,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -1216,7 +1216,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -1353,7 +1353,7 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
   local n = #work
@@ -1620,7 +1620,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -1683,7 +1683,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1716,12 +1716,12 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -1895,7 +1895,7 @@ local function know_queue(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -1966,7 +1966,7 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
@@ -2102,7 +2102,7 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = (string.format('%.17g', (now - keep_seconds)))
+  local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
@@ -2240,7 +2240,7 @@ repeat
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
-  local cap = (finite(config[3], 100))
+  local cap = finite(config[3], 100)
   local special = any_dependents(owned, {prefix .. 'tracked'})
   for i = 1, #queues do
     do
@@ -2475,7 +2475,7 @@ do
   end
 end
 local expires = now + heartbeat_of(queue)
-local text = (string.format('%.17g', expires))
+local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid) -- the same error, for the caller
@@ -2613,7 +2613,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -2671,7 +2671,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -2707,7 +2707,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -2742,7 +2742,7 @@ local function uncount_failure(queue, failure)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2784,7 +2784,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -2795,7 +2795,7 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return (finite(values[1], 100)), values[2]
+  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -2814,7 +2814,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2825,7 +2825,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2859,7 +2859,7 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
+    failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
@@ -2964,7 +2964,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -3059,7 +3059,7 @@ local function uncount_failure(queue, failure)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3100,7 +3100,7 @@ end
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -3129,7 +3129,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -3163,7 +3163,7 @@ local function fail(worker, item)
     end
   end
   do
-    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))}
+    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
     try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
     do
@@ -3197,7 +3197,7 @@ local function fail(worker, item)
   local cap, keep
   do
     local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-    cap, keep = (finite(values[1], 100)), values[2]
+    cap, keep = finite(values[1], 100), values[2]
   end
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
@@ -3214,7 +3214,7 @@ local function fail(worker, item)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3225,7 +3225,7 @@ local function fail(worker, item)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3351,7 +3351,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -3450,7 +3450,7 @@ for i = 2, #ARGV do
               if try('hincrby', key, field, by) == by then
                 do
                   local key, day = key, day
-                  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
                 end
               end
@@ -3554,7 +3554,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -3625,7 +3625,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -3689,7 +3689,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -3697,7 +3697,7 @@ end
 local function wake_any()
   for _ = 1, 100 do
     local worker = try('spop', prefix .. 'x:idle')
-    if type(worker) ~= 'string' or finite((try('publish', prefix .. ('x:wake:' .. worker), '')), 0) > 0 then
+    if type(worker) ~= 'string' or finite(try('publish', prefix .. ('x:wake:' .. worker), ''), 0) > 0 then
       return
     end
   end
@@ -3819,7 +3819,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -4074,7 +4074,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -4137,7 +4137,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -4170,12 +4170,12 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -4306,7 +4306,7 @@ local function know_queue(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -4377,7 +4377,7 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
@@ -4513,7 +4513,7 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = (string.format('%.17g', (now - keep_seconds)))
+  local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
@@ -4774,7 +4774,7 @@ local function move_history(jid, text)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function remove_tags(jid, tags, first)
@@ -4843,7 +4843,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -4854,7 +4854,7 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return (finite(values[1], 100)), values[2]
+  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
@@ -4925,7 +4925,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -4947,7 +4947,7 @@ local function fail(worker, item)
     end
   end
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))})
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})})
   do
     local queue, jid = item.current, jid
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
@@ -4998,7 +4998,7 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
+    failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
@@ -5075,7 +5075,7 @@ if #completed > 0 then
       end
       config = try('hmget', prefix .. 'config', unpack(fields))
     end
-    local cap = (finite(config[3], 100))
+    local cap = finite(config[3], 100)
     local special = any_dependents(owned, {prefix .. 'tracked'})
     for i = 1, #queues do
       do
@@ -5332,7 +5332,7 @@ local function relations_json(jid)
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -5357,7 +5357,7 @@ do
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
@@ -5448,7 +5448,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -5509,7 +5509,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -5526,7 +5526,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -5792,7 +5792,7 @@ local function finite(text, default)
   end
   return default
 end
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6044,7 +6044,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6069,7 +6069,7 @@ local function find_job(run, jid)
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
@@ -6280,7 +6280,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6341,7 +6341,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -6358,7 +6358,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -6430,7 +6430,7 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6455,7 +6455,7 @@ local function find_job(run, jid)
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
@@ -6588,7 +6588,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6696,12 +6696,12 @@ local function relations_json(jid)
 end
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -6776,7 +6776,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -6880,7 +6880,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       spawned_from_jid = job[10],
     })
     return string.sub(text, 1, -2) ..
-      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
@@ -6938,7 +6938,7 @@ do
   settings = {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
@@ -7122,7 +7122,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -7133,7 +7133,7 @@ end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -7147,7 +7147,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -7181,7 +7181,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -7319,7 +7319,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -7456,7 +7456,7 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
   local n = #work
@@ -7715,7 +7715,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -7776,7 +7776,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -7793,7 +7793,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -7858,12 +7858,12 @@ local function counts(queue)
   local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
   return cjson.encode({
     name = queue,
-    waiting = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0)),
+    waiting = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0),
     stalled = stalled,
-    running = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0)) - stalled,
-    scheduled = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0)),
-    depends = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0)),
-    recurring = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0)),
+    running = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0) - stalled,
+    scheduled = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0),
+    depends = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0),
+    recurring = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
@@ -8001,7 +8001,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -8072,7 +8072,7 @@ local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
   and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', (now + offset))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
   try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
@@ -8164,7 +8164,7 @@ local text = cjson.encode({
   backlog = finite(job[11], 0),
 })
 return string.sub(text, 1, -2) ..
-  ',"priority":' .. (string.format('%.17g', (finite(job[5], 0)))) ..
+  ',"priority":' .. string.format('%.17g', (finite(job[5], 0))) ..
   ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
@@ -8338,7 +8338,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -8430,7 +8430,7 @@ if changes.interval then
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), (string.format('%.17g', due)), jid)
+  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
   if target ~= queue then
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
   end
@@ -8562,7 +8562,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -8590,7 +8590,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -8790,7 +8790,7 @@ local function read_lock(jid, i)
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
   its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = (string.format('%.17g', (now + heartbeats[queue])))
+  its.locks[#its.locks + 1] = string.format('%.17g', (now + heartbeats[queue]))
   its.locks[#its.locks + 1] = jid
 end
 for i = 3, #ARGV do
@@ -8814,7 +8814,7 @@ for queue, its in pairs(by_queue) do
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
-        outcomes[job.at] = (string.format('%.17g', heartbeats[queue]))
+        outcomes[job.at] = string.format('%.17g', heartbeats[queue])
       end
     end
   end
@@ -8949,7 +8949,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -8960,7 +8960,7 @@ end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -8974,7 +8974,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -9008,7 +9008,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -9146,7 +9146,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -9283,7 +9283,7 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
   local n = #work
@@ -9526,7 +9526,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -9546,12 +9546,12 @@ local JOB_FIELDS = {
 }
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -9613,7 +9613,7 @@ local function read_settings(queue)
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
@@ -9746,7 +9746,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -9757,7 +9757,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -9817,7 +9817,7 @@ local function bring_due(queue, recur, scheduled, limit)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function add_failure(jid, group)
@@ -9874,7 +9874,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -9918,7 +9918,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -9933,7 +9933,7 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
@@ -9949,7 +9949,7 @@ local function backoff_delay(text, retries, remaining, settings)
 end
 local function put_off(queue, jid, delay)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
@@ -10006,7 +10006,7 @@ local function expire(queue, limit, settings)
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
@@ -10112,7 +10112,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -10262,7 +10262,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -10380,7 +10380,7 @@ local function reserved_values(heartbeat)
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values((string.format('%.17g', (settings[i].heartbeat)))), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
   end
 end
 local function take_ordered(out)
@@ -10471,7 +10471,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -10508,7 +10508,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', (prefix .. 'x:due:' .. queue), (string.format('%.17g', due)) .. ' ' .. worker, 'PX', ttl)
+  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -10522,7 +10522,7 @@ end
 local function wait_for(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', (string.format('%.17g', (now - 86400))), 'LIMIT', 0, 100)
+  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
   end
@@ -10557,7 +10557,7 @@ if #out < count then
 else
   listeners = become_busy()
 end
-local reply = {cursor, (string.format('%.17g', wait)), claimed, listens and listeners or -1}
+local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
   reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
 end
@@ -10681,7 +10681,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -10692,7 +10692,7 @@ end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -10706,7 +10706,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -10740,7 +10740,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -10878,7 +10878,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -11015,7 +11015,7 @@ local function place(queue, item, work)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
   local n = #work
@@ -11190,7 +11190,7 @@ do
   end
   jid = items[1].jid
 end
-call('hset', prefix .. 'x:schedules', id, (string.format('%.17g', due)))
+call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
 return jid
 elseif command == 'schedule.last' then
 local call = redis.call
@@ -11236,7 +11236,7 @@ if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now
 end
-return {(string.format('%.17g', (math.min(last, now)))), stamp}
+return {string.format('%.17g', (math.min(last, now))), stamp}
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11740,7 +11740,7 @@ local function finite(text, default)
   end
   return default
 end
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -11809,7 +11809,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -12046,7 +12046,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -12056,7 +12056,7 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = (try('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+    local job = try('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
     if job[12] then
       found[#found + 1] = job_json(job, true)
     else
@@ -12158,7 +12158,7 @@ repeat
   keep = default
 until true
 do
-  local list = call('zrangebyscore', prefix .. 'tracked', '(' .. (string.format('%.17g', (now - keep))), '+inf')
+  local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', (now - keep)), '+inf')
   if #list == 0 then
     return '[]'
   end
@@ -12238,7 +12238,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12283,7 +12283,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -12391,7 +12391,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -12498,7 +12498,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12543,7 +12543,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -12640,7 +12640,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -12717,7 +12717,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12762,7 +12762,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -12868,7 +12868,7 @@ do
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
-              local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
               try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
             end
           end
@@ -12939,7 +12939,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -13011,7 +13011,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
       return
     end
   end
@@ -13123,7 +13123,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local far = (string.format('%.17g', (now + 8640000)))
+local far = string.format('%.17g', (now + 8640000))
 local function forget(old)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -13173,7 +13173,7 @@ do
     end
     age = default
   until true
-  local old = call('zrangebyscore', prefix .. 'workers', 0, (string.format('%.17g', (now - age))), 'LIMIT', 0, 1000)
+  local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
     forget(old)
   end

@@ -103,7 +103,7 @@ func (f function) substitute(chunks []chunk, at int) bool {
 			switch {
 			case !ok:
 				from = open
-			case startsStatement(code, start):
+			case startsStatement(code, start) || isCall(replaced):
 				code, from = code[:start]+replaced+code[end:], start+len(replaced)
 			default:
 				code, from = code[:start]+"("+replaced+")"+code[end:], start+len(replaced)+2
@@ -113,6 +113,16 @@ func (f function) substitute(chunks []chunk, at int) bool {
 		chunks[i].code = code
 	}
 	return changed
+}
+
+// isCall reports whether an expression is a single call.
+func isCall(expression string) bool {
+	open := strings.IndexByte(expression, '(')
+	if open < 1 || !simple.MatchString(expression[:open]) {
+		return false
+	}
+	_, end := arguments(expression, open+1)
+	return end == len(expression)
 }
 
 // startsStatement reports whether a line begins at a place in the code, as far as it is code.
