@@ -50,14 +50,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -104,9 +112,15 @@ local function publish(channel, message)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -239,7 +253,7 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
 local JOB_FIELDS = {
   'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
@@ -252,7 +266,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -275,7 +289,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -710,7 +724,7 @@ local timed = ARGV[5] == 'timed'
 must_publish()
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
-  return '[]'
+  return '{}'
 end
 local function popped_json(job, tracked, its_worker, expires)
   local times
@@ -735,7 +749,7 @@ if count > 0 then
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return '[' .. table.concat(out, ',') .. ']'
+return joined(out)
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -768,18 +782,29 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -872,7 +897,11 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function wake_for(queue, delay)
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -882,12 +911,17 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -896,7 +930,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -948,24 +982,6 @@ local function worker_key(worker)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -1176,9 +1192,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -1265,7 +1279,10 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or 0 == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -1277,7 +1294,10 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -1346,14 +1366,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -1483,7 +1511,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -1500,9 +1528,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
@@ -1619,16 +1645,19 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function day_of(at)
@@ -1823,8 +1852,12 @@ end
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -1833,7 +1866,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -1846,7 +1879,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -1892,9 +1925,17 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
+      ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+  else
+    publish('log', cjson.encode({
+      jid = item.jid, event = 'advanced', queue = item.queue, to = item.next,
+    }))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -1904,6 +1945,7 @@ end
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
@@ -1914,7 +1956,7 @@ end
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -2000,11 +2042,11 @@ local function read_completed(item, worker)
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[5])
   end
   item.key, item.priority, item.retries = key, job[3], job[4] or '5'
   item.ran = now - finite(job[6], now)
@@ -2092,6 +2134,9 @@ local function complete(worker, items)
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
+  for i = 1, #queues do
+    publish_each_tracked('completed', queues[i].jids)
+  end
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
@@ -2109,9 +2154,6 @@ local function complete(worker, items)
       settle(item, 'complete', '')
       finished[#finished + 1] = item
     end
-  end
-  for i = 1, #queues do
-    publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
     keep(finished, finite(config[1], 604800),
@@ -2133,7 +2175,8 @@ if not given.checked then
   json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then
-  reject('Complete', '"delay" and "depends" need a "next"')
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change = read_change('Complete', given)
 if change and not given.next then
@@ -2191,7 +2234,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -2227,20 +2273,23 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function must_own(area, jid, queue, owner, state, worker)
-  local problem = not_owned(jid, owner, state, worker)
+  local problem = not_owned(area, jid, owner, state, worker)
   if problem then
     reject(area, problem)
   elseif not queue then
@@ -2284,14 +2333,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -2413,16 +2470,19 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -2437,14 +2497,12 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -2458,22 +2516,28 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
     publish('x:queues', queue)
   end
 end
-local function read_owned(item, worker)
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+end
+local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2587,7 +2651,7 @@ end
   mark_exhausted(item.jid, queue, group, failure)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -2646,7 +2710,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -2824,16 +2891,19 @@ end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -2845,7 +2915,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -2860,17 +2930,17 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'scheduled'), jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2890,7 +2960,7 @@ local function give_up(item, worker, fields)
   wake_for_slot(item.current)
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -3056,7 +3126,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3078,8 +3148,8 @@ end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
-        ', which is not to be canceled')
+      reject('Cancel', ARGV[i] .. ' is a dependency of ' .. dependent ..
+        ' but is not mentioned to be canceled')
     end
   end
 end
@@ -3165,7 +3235,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -3208,7 +3281,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3236,7 +3309,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -3279,7 +3355,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3316,7 +3392,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -3347,7 +3426,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3402,7 +3481,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -3489,14 +3571,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
@@ -3540,10 +3620,8 @@ end
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
-if not state then
-  reject('Depends', 'Job ' .. jid .. ' does not exist')
-elseif state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
+if state ~= 'depends' then
+  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
 end
 local function add()
   local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
@@ -3579,7 +3657,7 @@ elseif action == 'off' then
   local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
-  reject('Depends', 'Arg "command" must be "on" or "off"')
+  reject('Depends', 'Argument "command" must be "on" or "off"')
 end
 return true
 elseif command == 'failed' then
@@ -3591,7 +3669,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -3604,7 +3687,7 @@ local function integer(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -3627,14 +3710,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -3729,7 +3820,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3746,9 +3837,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
@@ -3865,16 +3954,19 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function day_of(at)
@@ -4034,8 +4126,12 @@ local function settle(item, state, queue)
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -4044,7 +4140,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -4057,7 +4153,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -4103,9 +4199,17 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
+      ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+  else
+    publish('log', cjson.encode({
+      jid = item.jid, event = 'advanced', queue = item.queue, to = item.next,
+    }))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  publish('log', message .. ' ')
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -4115,6 +4219,7 @@ end
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
@@ -4125,7 +4230,7 @@ end
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -4211,11 +4316,11 @@ local function read_completed(item, worker)
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
     'history', 'grace')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[6], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[5] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[5])
   end
   item.key, item.priority, item.retries = key, job[3], job[4] or '5'
   item.ran = now - finite(job[6], now)
@@ -4303,6 +4408,9 @@ local function complete(worker, items)
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
+  for i = 1, #queues do
+    publish_each_tracked('completed', queues[i].jids)
+  end
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
@@ -4320,9 +4428,6 @@ local function complete(worker, items)
       settle(item, 'complete', '')
       finished[#finished + 1] = item
     end
-  end
-  for i = 1, #queues do
-    publish_each_tracked('completed', queues[i].jids)
   end
   if #finished > 0 then
     keep(finished, finite(config[1], 604800),
@@ -4465,13 +4570,17 @@ local function publish_tracked(channel, jid)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -4480,7 +4589,7 @@ end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function days_kept(option, default)
@@ -4516,17 +4625,17 @@ local function mark_exhausted(jid, queue, group, failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -4557,7 +4666,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -4584,7 +4693,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -4613,7 +4722,7 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     state, problem = enqueue(item, item.current, finite(item.priority, 0))
   end
@@ -4684,7 +4793,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -4693,9 +4805,15 @@ local function is_tracked(jid)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -4803,7 +4921,7 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
 local JOB_FIELDS = {
   'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
@@ -4816,7 +4934,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -4839,7 +4957,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -4862,14 +4980,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -4897,7 +5023,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5149,7 +5275,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -5168,7 +5297,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -5338,9 +5470,15 @@ local function is_tracked(jid)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -5448,7 +5586,7 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
 local JOB_FIELDS = {
   'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
@@ -5461,7 +5599,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -5484,7 +5622,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5500,7 +5638,7 @@ local function find_jobs(jids, first)
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
-  return '[' .. table.concat(found, ',') .. ']'
+  return joined(found)
 end
 return find_jobs(ARGV, 2)
 elseif command == 'pause' then
@@ -5511,7 +5649,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -5544,14 +5685,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -5584,11 +5733,20 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function is_tracked(jid)
+  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -5693,10 +5851,7 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
+  return joined(list)
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -5884,7 +6039,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -5907,7 +6062,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5949,7 +6104,7 @@ while #out < count do
   end
   shown = shown + show(work, jids)
 end
-return '[' .. table.concat(out, ',') .. ']'
+return joined(out)
 elseif command == 'priority' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -5964,14 +6119,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -5994,10 +6157,24 @@ elseif command == 'put.many' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -6016,10 +6193,7 @@ local function whole(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -6140,7 +6314,11 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function wake_for(queue, delay)
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -6150,12 +6328,17 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -6164,7 +6347,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -6216,24 +6399,6 @@ local function worker_key(worker)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -6444,9 +6609,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -6533,7 +6696,10 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or 0 == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -6545,7 +6711,10 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -6640,7 +6809,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -6677,6 +6849,12 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
@@ -6888,7 +7066,7 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-return '[' .. table.concat(all, ',') .. ']'
+return joined(all)
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -6923,18 +7101,29 @@ end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -6999,14 +7188,20 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
+  end
+end
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -7018,18 +7213,16 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local queue = named('Queue', 'queue', ARGV[2])
@@ -7097,13 +7290,16 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -7156,13 +7352,16 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -7217,13 +7416,16 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -7288,22 +7490,27 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -7356,18 +7563,22 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local jid = required('Recurring', 'jid', ARGV[2])
@@ -7375,7 +7586,7 @@ local key = recur_key(jid)
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
-  reject('Recur', 'Job ' .. jid .. ' does not exist')
+  reject('Recur', 'No recurring job ' .. jid)
 end
 local numeric = {priority = true, interval = true, retries = true, backlog = true}
 local changes = options('Recur', 3, #ARGV)
@@ -7418,14 +7629,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -7544,16 +7763,19 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -7568,31 +7790,29 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -7623,7 +7843,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     state, problem = enqueue(item, item.current, finite(item.priority, 0))
   end
@@ -7692,7 +7912,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -7721,16 +7944,19 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function heartbeat_of(queue)
@@ -7743,7 +7969,7 @@ local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
@@ -7805,22 +8031,27 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -7925,7 +8156,11 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function wake_for(queue, delay)
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -7935,12 +8170,17 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -7949,7 +8189,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -8001,24 +8241,6 @@ local function worker_key(worker)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -8229,9 +8451,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -8318,7 +8538,10 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or 0 == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -8330,7 +8553,10 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -8432,14 +8658,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -8458,10 +8692,7 @@ local function whole(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local none = {}
 local stamp = ARGV[1]
@@ -9034,7 +9265,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -9221,7 +9452,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -9336,22 +9567,27 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
@@ -9456,7 +9692,11 @@ local function publish_each_tracked(channel, jids)
     end
   end
 end
-local function wake_for(queue, delay)
+local function lock_lost(jid, worker)
+  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+  publish('w:' .. worker, message)
+  publish('log', message)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -9466,12 +9706,17 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
   end
 end
 local function work_score(at, priority)
@@ -9480,7 +9725,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -9532,24 +9777,6 @@ local function worker_key(worker)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -9760,9 +9987,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -9849,7 +10074,10 @@ local function write_all(group, idle)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or 0 == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -9861,7 +10089,10 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
   publish_each_tracked('put', jids)
@@ -9950,7 +10181,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -9995,14 +10229,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -10079,14 +10321,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -10099,7 +10349,7 @@ local function integer(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -10367,27 +10617,31 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-local running = {}
+local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
-    reject('Timeout', 'Job ' .. jid .. ' does not exist')
+    reject('Timeout', 'Job ' .. jid .. ' not running: it does not exist')
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
+    reject('Timeout', 'Job ' .. jid .. ' not running')
   end
   if not job[1] then
     reject('Timeout', 'Job ' .. jid .. ' is in no queue')
   end
   call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
-  running[jid] = job
+  if not running[jid] then
+    running[jid] = job
+    jids[#jids + 1] = jid
+  end
 end
 must_publish()
-for jid, job in pairs(running) do
+for _, jid in ipairs(jids) do
+  local job = running[jid]
   local queue, worker = job[1], job[3] or ''
   try('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)
@@ -10416,14 +10670,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -10462,9 +10724,15 @@ local function is_tracked(jid)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -10572,7 +10840,7 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
 local JOB_FIELDS = {
   'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
@@ -10585,7 +10853,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -10608,7 +10876,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -10624,7 +10892,7 @@ if not ARGV[2] then
       expired[#expired + 1] = jid
     end
   end
-  return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
+  return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
@@ -10635,7 +10903,7 @@ if action == 'list' then
 end
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
-  reject('Track', 'Job ' .. jid .. ' does not exist')
+  reject('Track', 'Job does not exist')
 end
 must_publish()
 if action == 'track' then
@@ -10654,14 +10922,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -10830,7 +11106,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -10841,9 +11117,15 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -10913,10 +11195,24 @@ elseif command == 'unfail.group' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -10935,10 +11231,7 @@ local function whole(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -11091,7 +11384,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -11102,9 +11395,15 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -11191,7 +11490,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -11336,7 +11638,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -11347,9 +11649,15 @@ local function know_unlisted(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    publish('x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -11420,7 +11728,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -11459,7 +11770,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -11482,7 +11793,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -11534,7 +11848,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -11582,7 +11896,10 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -11627,9 +11944,15 @@ local function exact(n)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local far = exact(now + 8640000)
 local function forget(old)
@@ -11684,7 +12007,7 @@ for i = 1, #all do
     stalled = call('zcount', key, 0, stamp),
   })
 end
-return '[' .. table.concat(all, ',') .. ']'
+return joined(all)
 else
 error('Unknown command ' .. tostring(command))
 end

@@ -172,6 +172,22 @@ end
 `, compact(flatten(t, sources, "a")))
 }
 
+func TestTheDropInHasAPieceInThePlaceOfAnother(t *testing.T) {
+	files := map[string]string{
+		"lib/surface.lua":    "-- surface.\n\nlocal EMPTY = 'ours'\n",
+		"dropin/surface.lua": "-- surface.\n\nlocal EMPTY = 'theirs'\n",
+	}
+	for _, command := range []string{"pop", "put", "complete", "heartbeat", "retry", "fail"} {
+		files[command+".lua"] = "-- " + command + ".\n\n-- @include \"lib/surface.lua\"\n\nreturn EMPTY\n"
+	}
+	sources := tree(files)
+	require.Contains(t, flatten(t, sources, "pop"), "return 'ours'")
+	text, err := luasrc.DropIn(sources)
+	require.NoError(t, err)
+	require.Equal(t, 6, strings.Count(text, "return 'theirs'"))
+	require.NotContains(t, text, "ours")
+}
+
 func TestWhatIsMissingIsAnError(t *testing.T) {
 	sources := tree(map[string]string{
 		"a.lua":     "-- a.\n\n-- @include \"lib/gone.lua\"\n\nreturn 1\n",

@@ -4,6 +4,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/surface.lua"
 
 -- The fields of a job that are read together, and the index of each in the result. Taking a job
 -- overwrites those from state on, so they are not read then. Add a new field before history.
@@ -41,7 +42,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -66,7 +67,7 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[SPAWNED_FROM_JID],
   })
   return string.sub(text, 1, -2) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -86,5 +87,5 @@ local function find_jobs(jids, first)
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
-  return '[' .. table.concat(found, ',') .. ']'
+  return joined(found)
 end
