@@ -23,7 +23,8 @@ const (
 	// 10 s.
 	ConfigGracePeriod = "grace-period"
 
-	// ConfigHeartbeat is how long a lock lasts. Defaults to 60 s.
+	// ConfigHeartbeat is how long a lock lasts, in whole seconds if there are clients in Python.
+	// Defaults to 60 s.
 	ConfigHeartbeat = "heartbeat"
 
 	// ConfigHistogramHistory is for how many days histograms are kept. Defaults to 7.
@@ -168,6 +169,9 @@ func (c *Config) Unset(ctx context.Context, name string) error {
 
 // SetHeartbeat sets how long locks of the queue's jobs last. 0 removes the queue's own setting, so
 // that the namespace's applies again: see [ConfigHeartbeat]. A negative time is [ErrInvalid].
+//
+// A fraction of a second is kept. The Python client reads only whole seconds, so use these for a
+// queue that it shares.
 func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	if err := q.check("config.set"); err != nil {
 		return err

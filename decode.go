@@ -74,17 +74,27 @@ func (h historyReply) time(field string) time.Time {
 	return n.Time()
 }
 
+// queueField returns the name of the field with the queue: "q", or "queue" in a put by reqless 1.0.
+func (h historyReply) queueField() string {
+	_, usual := h["q"]
+	if usual || h.text("what") != "put" || h.text("queue") == "" {
+		return "q"
+	}
+	return "queue"
+}
+
 // entries returns the entry as one event, or as several if it is an old-style entry, which holds a
 // whole stage of a job.
 func (h historyReply) entries() []HistoryEntry {
 	if _, modern := h["what"]; modern {
+		queueField := h.queueField()
 		entry := HistoryEntry{
 			When: h.time("when"), What: h.text("what"),
-			Queue: h.text("q"), Worker: h.text("worker"), Group: h.text("group"),
+			Queue: h.text(queueField), Worker: h.text("worker"), Group: h.text("group"),
 		}
 		for name, value := range h {
 			switch name {
-			case "when", "what", "q", "worker", "group":
+			case "when", "what", queueField, "worker", "group":
 			default:
 				if entry.Details == nil {
 					entry.Details = map[string]json.RawMessage{}
@@ -118,7 +128,7 @@ func (r *jobReply) job(c *Client) *Job {
 		Queue:        string(r.Queue),
 		Worker:       string(r.Worker),
 		Tracked:      r.Tracked,
-		Priority:     r.Priority.Int(),
+		Priority:     r.Priority.LargeInt(),
 		Expires:      r.Expires.Time(),
 		Retries:      r.Retries.Int(),
 		Remaining:    r.Remaining.Int(),

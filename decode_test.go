@@ -2,6 +2,8 @@ package qless_test
 
 import (
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,41 @@ func TestRepliesOfTheStockScriptsAreRead(t *testing.T) {
 	require.Equal(t, "parent", jobs[1].SpawnedFrom)
 	require.Equal(t, []string{"x"}, jobs[1].Dependents)
 	require.True(t, jobs[1].Expires.IsZero())
+}
+
+func TestAPriorityIsReadWhateverItsSize(t *testing.T) {
+	client := offline(t)
+	for text, want := range map[string]int{
+		"2147483648": 1 << 31, "-2147483649": -1<<31 - 1, "5e9": 5_000_000_000, "9007199254740991": 1<<53 - 1,
+		"1.2345678901234568e+17": 123456789012345680, "9.3e18": math.MaxInt, "-1e300": math.MinInt,
+		"1.9": 1, "-1.1": -2, "1e400": 0, `"nan"`: 0, `"-inf"`: 0, `"x"`: 0, "false": 0,
+	} {
+		jobs, err := client.DecodeJobs(`[{"jid":"j","priority":` + text + `}]`)
+		require.NoError(t, err, text)
+		require.Equal(t, want, jobs[0].Priority, text)
+
+		jobs, err = client.DecodeReserved([]any{
+			int64(0), "0", "", int64(2), "jid time priority", []any{"j", "1", strings.Trim(text, `"`)},
+		})
+		require.NoError(t, err, text)
+		require.Equal(t, want, jobs[0].Priority, text)
+	}
+}
+
+// Scripts call the queue of a put q, except those of reqless 1.0, which call it queue.
+func TestTheQueueOfAPutIsReadByEitherName(t *testing.T) {
+	client := offline(t)
+	for fields, want := range map[string]qless.HistoryEntry{
+		`"what":"put","q":"a"`:             {What: "put", Queue: "a"},
+		`"what":"put","queue":"a"`:         {What: "put", Queue: "a"},
+		`"what":"put","queue":"a","q":"b"`: {What: "put", Queue: "b", Details: map[string]json.RawMessage{"queue": raw(`"a"`)}},
+		`"what":"put","queue":{}`:          {What: "put", Details: map[string]json.RawMessage{"queue": raw(`{}`)}},
+		`"what":"moved","queue":"a"`:       {What: "moved", Details: map[string]json.RawMessage{"queue": raw(`"a"`)}},
+	} {
+		jobs, err := client.DecodeJobs(`[{"jid":"j","history":[{` + fields + `}]}]`)
+		require.NoError(t, err, fields)
+		require.Equal(t, []qless.HistoryEntry{want}, jobs[0].History, fields)
+	}
 }
 
 func TestEmptyRepliesAreRead(t *testing.T) {

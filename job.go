@@ -72,7 +72,9 @@ type Job struct {
 	// Klass names the work to do.
 	Klass string `json:"klass"`
 
-	// Priority decides which job is popped first: the one with the higher priority.
+	// Priority decides which job is popped first: the one with the higher priority. Other clients
+	// may store any number: it is rounded down and limited to what an int holds, and the server
+	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
 	// Queue is the job's queue, or empty if the job is complete.

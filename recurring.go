@@ -35,7 +35,7 @@ type RecurringJob struct {
 	// Klass is the klass of each job.
 	Klass string `json:"klass"`
 
-	// Priority is the priority of each job.
+	// Priority is the priority of each job, read like [Job.Priority].
 	Priority int `json:"priority"`
 
 	// Queue is the queue that the jobs are put into.
@@ -115,7 +115,7 @@ func (r *recurringReply) job(c *Client) *RecurringJob {
 		Interval: r.Interval.Duration(),
 		JID:      string(r.JID),
 		Klass:    string(r.Klass),
-		Priority: r.Priority.Int(),
+		Priority: r.Priority.LargeInt(),
 		Queue:    string(r.Queue),
 		Retries:  r.Retries.Int(),
 		Tags:     wire.Strings(r.Tags),

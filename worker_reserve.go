@@ -241,7 +241,7 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 		JID:         fields.text("jid"),
 		Klass:       fields.text("klass"),
 		Queue:       fields.text("queue"),
-		Priority:    fields.number("priority").Int(),
+		Priority:    fields.number("priority").LargeInt(),
 		Retries:     fields.number("retries").Int(),
 		Remaining:   fields.number("remaining").Int(),
 		Data:        json.RawMessage(fields.text("data")),

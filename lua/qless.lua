@@ -116,11 +116,16 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -281,7 +286,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -289,7 +293,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
+=======
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -941,6 +950,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -1572,6 +1588,13 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -2412,6 +2435,13 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -2785,6 +2815,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -3045,6 +3082,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function list_of(text)
   if not text then
     return {}
@@ -3691,6 +3735,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local group = ARGV[2]
 local start = integer('Failed', 'start', ARGV[3] or 0)
 local limit = integer('Failed', 'limit', ARGV[4] or 25)
@@ -3881,6 +3932,13 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -4809,11 +4867,16 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -4949,7 +5012,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -4957,7 +5019,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
+=======
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5027,6 +5094,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -5326,6 +5400,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -5474,11 +5555,16 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -5614,7 +5700,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -5622,7 +5707,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
+=======
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5742,11 +5832,16 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -6054,7 +6149,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -6062,7 +6156,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
+=======
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -6358,6 +6457,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -6850,12 +6956,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-end
+=======
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -7203,6 +7310,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7303,6 +7417,17 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
+end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7333,14 +7458,15 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = finite(job[5], 0),
   interval = finite(job[6], 0),
   retries = finite(job[7], 0),
   count = finite(job[8], 0),
   data = job[9],
   backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
+return string.sub(text, 1, -2) ..
+  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -7365,6 +7491,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7429,6 +7562,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7708,6 +7848,13 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -8200,6 +8347,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -8721,6 +8875,13 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -9736,6 +9897,13 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -10353,6 +10521,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -10514,6 +10689,13 @@ local function lock_lost(jid, worker)
   publish('w:' .. worker, message)
   publish('log', message)
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -10728,11 +10910,16 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
+=======
+local function number_json(n)
+  return string.format('%.17g', n)
+>>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -10868,7 +11055,6 @@ local function job_json(job, tracked, more)
     queue = job[3],
     worker = job[14] or '',
     tracked = tracked,
-    priority = finite(job[4], 0),
     expires = finite(job[15], 0),
     retries = finite(job[5], 0),
     remaining = math.floor(finite(job[6], 0)),
@@ -10876,7 +11062,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
+=======
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -10991,6 +11182,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function list_of(text)
   if not text then
     return {}
@@ -11269,6 +11467,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function list_of(text)
   if not text then
     return {}
@@ -11512,6 +11717,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+<<<<<<< HEAD
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+=======
 local function list_of(text)
   if not text then
     return {}
@@ -11948,12 +12160,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-end
+=======
 local far = exact(now + 8640000)
 local function forget(old)
 local function may_write(key)

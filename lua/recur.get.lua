@@ -23,11 +23,12 @@ local text = cjson.encode({
   klass = job[2],
   state = job[3],
   queue = job[4],
-  priority = finite(job[5], 0),
   interval = finite(job[6], 0),
   retries = finite(job[7], 0),
   count = finite(job[8], 0),
   data = job[9],
   backlog = finite(job[11], 0),
 })
-return string.sub(text, 1, -2) .. ',"tags":' .. array(names_of(job[10])) .. '}'
+return string.sub(text, 1, -2) ..
+  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"tags":' .. array(names_of(job[10])) .. '}'

@@ -76,6 +76,18 @@ func (n Number) Int() int {
 	return int(math.Max(math.MinInt32, math.Min(math.MaxInt32, math.Floor(float64(n)))))
 }
 
+// LargeInt returns the whole part, limited to what an int holds.
+func (n Number) LargeInt() int {
+	switch whole := math.Floor(float64(n)); {
+	case whole >= math.MaxInt:
+		return math.MaxInt
+	case whole <= math.MinInt:
+		return math.MinInt
+	default:
+		return int(whole)
+	}
+}
+
 // Time returns the number as seconds since 1970, to the microsecond. Numbers that can't be a time,
 // including 0, are the zero time.
 func (n Number) Time() time.Time {

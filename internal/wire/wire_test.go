@@ -55,6 +55,15 @@ func TestNumbersAsWholeNumbers(t *testing.T) {
 	}
 }
 
+func TestNumbersAsLargeWholeNumbers(t *testing.T) {
+	for n, want := range map[wire.Number]int{
+		0: 0, 2.9: 2, -2.1: -3, 1 << 31: 1 << 31, -1<<31 - 1: -1<<31 - 1, 1<<53 - 1: 1<<53 - 1,
+		1 << 62: 1 << 62, -1 << 63: math.MinInt, 1 << 63: math.MaxInt, 1e99: math.MaxInt, -1e99: math.MinInt,
+	} {
+		require.Equal(t, want, n.LargeInt(), n)
+	}
+}
+
 func TestNumbersAsTimes(t *testing.T) {
 	for n, want := range map[wire.Number]time.Time{
 		0: {}, -1: {}, 1e12: {}, 1: time.Unix(1, 0), 1.25: time.Unix(1, 250_000_000),
@@ -154,7 +163,7 @@ func FuzzDecodeJSON(f *testing.F) {
 		}
 		for _, n := range []wire.Number{value.Number, wire.AsNumber(raw)} {
 			require.False(t, math.IsNaN(float64(n)) || math.IsInf(float64(n), 0))
-			_, _, _ = n.Int(), n.Time(), n.Duration()
+			_, _, _, _ = n.Int(), n.LargeInt(), n.Time(), n.Duration()
 		}
 		written, err := json.Marshal(value)
 		require.NoError(t, err)

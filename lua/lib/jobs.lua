@@ -59,7 +59,6 @@ local function job_json(job, tracked, more)
     queue = job[QUEUE],
     worker = job[WORKER] or '',
     tracked = tracked,
-    priority = finite(job[PRIORITY], 0),
     expires = finite(job[EXPIRES], 0),
     retries = finite(job[RETRIES], 0),
     remaining = math.floor(finite(job[REMAINING], 0)),
@@ -67,7 +66,12 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[SPAWNED_FROM_JID],
   })
   return string.sub(text, 1, -2) ..
+<<<<<<< HEAD
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
+=======
+    ',"priority":' .. number_json(finite(job[PRIORITY], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+>>>>>>> main
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'

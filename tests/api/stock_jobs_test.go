@@ -1,12 +1,15 @@
 package api
 
 import (
+	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // What the stock scripts leave in the keys is read like what ours leave.
@@ -35,4 +38,70 @@ func TestJobsOfTheStockScriptsAreRead(t *testing.T) {
 	}, job.History)
 	require.Zero(t, e.rdb.HExists(t.Context(), "ql:j:old", "history").Val(), "it has become a list")
 	require.NoError(t, job.Complete(t.Context()))
+}
+
+// Other clients may set any number as a priority.
+var foreignPriorities = map[string]int{
+	"2147483648": 1 << 31, "-5000000000": -5_000_000_000, "9007199254740991": 1<<53 - 1,
+	"123456789012345678": 123456789012345680, "1.2345678901234568e+17": 123456789012345680,
+	"9223372036854775807": math.MaxInt, "-1e300": math.MinInt, "1.9": 1, "-1.1": -2, "inf": 0, "nan": 0, "x": 0,
+}
+
+func TestPrioritiesOfOtherClientsAreReadInFull(t *testing.T) {
+	ctx := t.Context()
+	e := newEnv(t)
+	for stored, want := range foreignPriorities {
+		jid := e.put("q")
+		require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, "priority", stored).Err())
+
+		require.Equal(t, want, e.job(jid).Priority, stored)
+		jobs, err := e.Jobs(ctx, jid)
+		require.NoError(t, err)
+		require.Equal(t, want, jobs[0].Priority, stored)
+		jobs, err = e.Queue("q").Peek(ctx, 1)
+		require.NoError(t, err)
+		require.Equal(t, want, jobs[0].Priority, stored)
+		require.Equal(t, want, e.pop("q").Priority, stored)
+	}
+}
+
+func TestPrioritiesOfRecurringJobsOfOtherClientsAreReadInFull(t *testing.T) {
+	e := newEnv(t)
+	recurring := e.recur(time.Minute)
+	for stored, want := range foreignPriorities {
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:"+recurring.JID, "priority", stored).Err())
+		require.Equal(t, want, e.recurring(recurring.JID).Priority, stored)
+	}
+}
+
+func TestAWorkerReadsPrioritiesOfOtherClientsInFull(t *testing.T) {
+	e := newEnv(t)
+	want := map[string]int{}
+	for stored, priority := range foreignPriorities {
+		jid := e.put("q")
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "priority", stored).Err())
+		want[jid] = priority
+	}
+	ran := make(chan *qless.Job, len(want))
+	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}})
+	require.NoError(t, err)
+	worker.Handle("K", func(_ context.Context, job *qless.Job) error {
+		ran <- job
+		return nil
+	})
+	require.NoError(t, worker.Start(t.Context()))
+	t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+	for range want {
+		job := testkit.Soon(t, "a job", ran)
+		require.Equal(t, want[job.JID], job.Priority)
+	}
+}
+
+// The scripts of reqless 1.0 call the queue of a put queue, where others call it q.
+func TestTheQueueOfAPutByReqlessIsRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", `[1704196801,"put",{"queue":"next"}]`).Err())
+	history := e.job(jid).History
+	require.Equal(t, qless.HistoryEntry{When: noon.Local().Add(time.Second), What: "put", Queue: "next"}, history[1])
 }

@@ -25,6 +25,27 @@ import (
 // manyJobs is how many jobs the workers of both sides share.
 const manyJobs = 2000
 
+// qless-py fails on a heartbeat that is not in whole seconds.
+func TestPythonReadsHeartbeatsOfWholeSeconds(t *testing.T) {
+	server := testkit.Start(t)
+	queue := newClient(t, server.Client(t)).Queue("q")
+	read := func() (string, error) {
+		output, err := exec.Command(venv(t), "-c",
+			"import qless, sys; print(qless.Client(sys.argv[1]).queues['q'].heartbeat)",
+			"redis://"+server.Addr()).CombinedOutput()
+		return string(output), err
+	}
+	require.NoError(t, queue.SetHeartbeat(t.Context(), 90*time.Second))
+	output, err := read()
+	require.NoError(t, err, output)
+	require.Equal(t, "90\n", output)
+
+	require.NoError(t, queue.SetHeartbeat(t.Context(), 1500*time.Millisecond))
+	output, err = read()
+	require.Error(t, err)
+	require.Contains(t, output, "ValueError")
+}
+
 // Workers of both sides on one queue run every job once.
 func TestWorkersShareAQueue(t *testing.T) {
 	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {

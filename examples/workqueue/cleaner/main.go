@@ -2,20 +2,27 @@
 // are written in.
 //
 //	go run ./examples/workqueue/cleaner [-light 1m] [-deep 6h] prefix...
-//	go run ./examples/workqueue/cleaner -stdin
+//	go run ./examples/workqueue/cleaner -stdin [host]
 //
 // It uses the Redis server at REDIS_URL, redis://localhost:6379 by default. With -stdin it cleans
 // on request, by lines "light:PREFIX" and "deep:PREFIX", as the protocol's test suite sends them.
+// The server may then be an argument: a host, with or without a port, as that suite passes it, or a
+// URL. The suite starts a program with nothing but the host, so give it a script:
+//
+//	#!/bin/sh
+//	exec cleaner -stdin "$@"
 package main
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,41 +32,78 @@ import (
 )
 
 func main() {
-	var config workqueue.CleanerConfig
-	flag.DurationVar(&config.LightInterval, "light", time.Minute,
-		"time between light cleanings: about the shortest lease")
-	flag.DurationVar(&config.DeepInterval, "deep", 6*time.Hour, "time between deep cleanings")
-	stdin := flag.Bool("stdin", false, "clean on request from standard input")
-	flag.Parse()
-	if *stdin == (flag.NArg() > 0) {
-		flag.Usage()
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	url := cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379")
-	if err := run(ctx, url, config, flag.Args(), os.Stdin, os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
+	switch {
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	case err != nil:
 		log.Fatal(err)
 	}
 }
 
-// run cleans the queues with the prefixes or, without any, those named in the input.
-func run(
-	ctx context.Context, url string, config workqueue.CleanerConfig,
-	prefixes []string, in io.Reader, out io.Writer,
-) error {
-	options, err := redis.ParseURL(url)
+// errUsage is returned for arguments that make no sense, after the usage has been written.
+var errUsage = errors.New("wrong arguments")
+
+// run does what the command line asks for.
+func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	var config workqueue.CleanerConfig
+	flags := flag.NewFlagSet("cleaner", flag.ContinueOnError)
+	flags.DurationVar(&config.LightInterval, "light", time.Minute,
+		"time between light cleanings: about the shortest lease")
+	flags.DurationVar(&config.DeepInterval, "deep", 6*time.Hour, "time between deep cleanings")
+	stdin := flags.Bool("stdin", false, "clean on request from standard input")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return errUsage
+	}
+	if *stdin && flags.NArg() > 1 || !*stdin && flags.NArg() == 0 {
+		flags.Usage()
+		return errUsage
+	}
+	if *stdin {
+		return serve(ctx, flags.Arg(0), in, out)
+	}
+	return clean(ctx, config, flags.Args())
+}
+
+// serve cleans the queues that are named in the input.
+func serve(ctx context.Context, host string, in io.Reader, out io.Writer) error {
+	rdb, err := connect(host)
 	if err != nil {
 		return err
 	}
-	rdb := redis.NewClient(options)
 	defer rdb.Close()
-	if len(prefixes) == 0 {
-		return workqueue.ServeCleaner(ctx, rdb, in, out)
+	return workqueue.ServeCleaner(ctx, rdb, in, out)
+}
+
+// clean cleans the queues with the prefixes at intervals.
+func clean(ctx context.Context, config workqueue.CleanerConfig, prefixes []string) error {
+	rdb, err := connect("")
+	if err != nil {
+		return err
 	}
+	defer rdb.Close()
 	var queues []*workqueue.Queue
 	for _, prefix := range prefixes {
 		queues = append(queues, workqueue.New(prefix))
 	}
 	return workqueue.NewCleaner(rdb, config, queues...).Run(ctx)
+}
+
+// connect returns a client of the server at a host or URL. If it is empty, REDIS_URL says where.
+func connect(host string) (*redis.Client, error) {
+	url := cmp.Or(host, os.Getenv("REDIS_URL"), "localhost")
+	if !strings.Contains(url, "://") {
+		url = "redis://" + url
+	}
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(options), nil
 }
