@@ -116,16 +116,14 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -293,12 +291,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-=======
     ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -950,13 +944,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -1588,13 +1575,6 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -2435,13 +2415,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -2815,13 +2788,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -3082,13 +3048,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function list_of(text)
   if not text then
     return {}
@@ -3735,13 +3694,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local group = ARGV[2]
 local start = integer('Failed', 'start', ARGV[3] or 0)
 local limit = integer('Failed', 'limit', ARGV[4] or 25)
@@ -3932,13 +3884,6 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -4867,16 +4812,14 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -5019,12 +4962,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-=======
     ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5094,13 +5033,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -5400,13 +5332,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -5555,16 +5480,14 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -5707,12 +5630,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-=======
     ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -5832,16 +5751,14 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -6156,12 +6073,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-=======
     ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -6457,13 +6370,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -6956,13 +6862,12 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
@@ -7310,13 +7215,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7417,16 +7315,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function names_of(text)
 local function list_of(text)
@@ -7491,13 +7381,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7562,13 +7445,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -7848,13 +7724,6 @@ end
 local function exact(n)
   return string.format('%.17g', n)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -8347,13 +8216,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -8875,13 +8737,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -9897,13 +9752,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -10521,13 +10369,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -10689,13 +10530,6 @@ local function lock_lost(jid, worker)
   publish('w:' .. worker, message)
   publish('log', message)
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -10910,16 +10744,14 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 local function readable(text)
 local function list_of(text)
@@ -11062,12 +10894,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-=======
     ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -11182,13 +11010,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function list_of(text)
   if not text then
     return {}
@@ -11467,13 +11288,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function list_of(text)
   if not text then
     return {}
@@ -11717,13 +11531,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-<<<<<<< HEAD
-local function joined(texts)
-  if #texts == 0 then
-    return '{}'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-=======
 local function list_of(text)
   if not text then
     return {}
@@ -12160,13 +11967,12 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-<<<<<<< HEAD
 local function joined(texts)
   if #texts == 0 then
     return '{}'
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
 local far = exact(now + 8640000)
 local function forget(old)
 local function may_write(key)

@@ -66,12 +66,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[SPAWNED_FROM_JID],
   })
   return string.sub(text, 1, -2) ..
-<<<<<<< HEAD
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
-=======
     ',"priority":' .. number_json(finite(job[PRIORITY], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
->>>>>>> main
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'

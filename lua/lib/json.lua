@@ -10,18 +10,17 @@ local function array(list)
   return cjson.encode(list)
 end
 
-<<<<<<< HEAD
 -- A list of texts that are JSON themselves.
 local function joined(texts)
   if #texts == 0 then
     return EMPTY_LIST
   end
   return '[' .. table.concat(texts, ',') .. ']'
-=======
+end
+
 -- A number with all its digits: cjson would write 14.
 local function number_json(n)
   return string.format('%.17g', n)
->>>>>>> main
 end
 
 -- The elements of a stored list; none if it is missing or damaged.

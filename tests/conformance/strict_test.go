@@ -63,8 +63,9 @@ func exact(field string, value any) any {
 			list = append(list, exact("", member))
 		}
 		return list
-	case int64:
-		return json.Number(fmt.Sprint(value))
+	case json.Number, int64:
+		n, _ := number(value)
+		return n
 	default:
 		return value
 	}
@@ -76,6 +77,7 @@ func TestExactDeviations(t *testing.T) {
 		{{Reply: `{"a":1,"b":[]}`}, {Reply: `{"b":[],"a":1}`}},
 		{{Reply: `{"dependents":["a","b"]}`}, {Reply: `{"dependents":["b","a"]}`}},
 		{{Reply: json.Number("1")}, {Reply: int64(1)}},
+		{{Reply: `{"priority":0.1}`}, {Reply: `{"priority":0.10000000000000001}`}},
 		{{Area: "Put()"}, {Area: "Put()", Message: "in other words"}},
 		{{Area: "?"}, {Area: "Put()"}},
 		{{Events: []event{put, lost}}, {Events: []event{put, lost}}},
