@@ -17,9 +17,9 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 10 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush ltrim publish
---          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrem zscore
+-- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax
+--          zpopmin zrange zrangebyscore zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"

@@ -21,7 +21,7 @@
 -- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
 --          jobs, 3 for each job; 4 for each queue more when the worker becomes idle
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush ltrim publish
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
 --          pubsub|numsub rpush sadd set sismember smismember srem time zadd zcard zcount zincrby
 --          zmscore zpopmax zpopmin zrange zrangebyscore zrem zscore
 

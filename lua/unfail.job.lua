@@ -7,7 +7,7 @@
 -- Cost     12 commands
 -- Repeat   once
 -- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush srem
---          time zadd zcard zpopmax zpopmin zscore
+--          time zadd zcard zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

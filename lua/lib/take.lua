@@ -15,12 +15,16 @@
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], DEFAULT_GRACE_PERIOD),
     cap = history_cap(values[5]),
+    keep_failed = values[6],
+    initial_delay = values[7],
+    factor = values[8],
   }
 end
 
@@ -37,7 +41,7 @@ end
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  local expired = lost and expire(queue, wanted, settings) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
@@ -112,4 +116,11 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
+end
+
+-- The JSON of a job after it was taken, with the text more at its end.
+local function popped_json(job, tracked, worker, expires, more)
+  job[HISTORY] = false
+  job[STATE], job[WORKER], job[EXPIRES] = 'running', worker, expires
+  return job_json(job, tracked, more)
 end

@@ -45,7 +45,7 @@ func (g *target) replayBy(
 		if err != nil {
 			return nil, fmt.Errorf("step %d %s: %w", i, want, err)
 		}
-		for _, text := range compare(want.outcome, got) {
+		for _, text := range compare(inAnyOrder(want.Command, want.outcome), inAnyOrder(want.Command, got)) {
 			found = append(found, deviation{i, fmt.Sprintf("step %d %s: %s", i, want, text)})
 		}
 	}
@@ -53,6 +53,8 @@ func (g *target) replayBy(
 	if err != nil {
 		return nil, err
 	}
+	tr.dropFree(tr.Keys)
+	tr.dropFree(got)
 	for _, text := range differences(tr.Keys, got) {
 		found = append(found, deviation{len(tr.Steps), "in the end: " + text})
 	}
