@@ -12,7 +12,7 @@ LUA         := .cache/lua
 
 .PHONY: help
 help: ## show what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
@@ -57,6 +57,16 @@ interop: ## share a Redis with clients of other languages, after installing them
 wake-model: ## check the wake-up protocol with spin, after installing it
 	@.ci/install model
 	@tests/model/spin
+
+.PHONY: instructions
+instructions: ## check that no operation costs the server more instructions, after installing valgrind
+	@.ci/install instructions || { echo "left out: valgrind can't be had"; exit 0; }; \
+		$(MAKE) --no-print-directory -C bench check
+
+.PHONY: instructions-update
+instructions-update: ## write what each operation costs now to bench/results
+	@.ci/install instructions
+	@$(MAKE) --no-print-directory -C bench update
 
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
