@@ -32,7 +32,7 @@ run: ## run the quickstart
 	go run ./examples/quickstart
 
 .PHONY: generate
-generate: ## write lua/qless.lua anew from the other scripts
+generate: ## write lua/qless.lua and lua/flat from the other scripts
 	go generate ./...
 
 .PHONY: fuzz
@@ -105,15 +105,17 @@ vuln: ## look for known vulnerabilities, if the network can be reached
 		.cache/bin/govulncheck ./... && exit 0 || test $$? -ne 3 || exit 1; \
 		echo "left out: govulncheck could not look"
 
-# The scripts are checked as servers load them, with their includes.
+# The scripts are checked with their includes.
 .PHONY: luacheck
 luacheck:
 	@rm -rf $(LUA)
-	go run ./internal/cmd/luabundle -o $(LUA)
-	luacheck -q --no-color $(LUA)/*.lua lua/qless.lua --config .luacheckrc
+	go run ./internal/cmd/luabundle -plain $(LUA)
+	luacheck -q --no-color $(LUA)/*.lua --config .luacheckrc
 
 .PHONY: generated
 generated:
 	@mkdir -p .cache
-	go run ./internal/cmd/luabundle -dropin .cache/qless.lua
-	@cmp .cache/qless.lua lua/qless.lua || { echo "lua/qless.lua is old: make generate" >&2; exit 1; }
+	@rm -rf .cache/flat
+	go run ./internal/cmd/luabundle -o .cache/flat -dropin .cache/qless.lua
+	@diff -r .cache/flat lua/flat && cmp .cache/qless.lua lua/qless.lua || \
+		{ echo "the generated scripts are old: make generate" >&2; exit 1; }

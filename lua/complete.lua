@@ -25,7 +25,8 @@ if not given.checked then
   json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then
-  reject('Complete', '"delay" and "depends" need a "next"')
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change = read_change('Complete', given)
 if change and not given.next then

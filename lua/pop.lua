@@ -19,6 +19,8 @@
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/json.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/take.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
@@ -29,7 +31,7 @@ local timed = ARGV[5] == 'timed'
 must_publish()
 local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
-  return '[]'
+  return EMPTY_LIST
 end
 
 -- The same, with when the job was put and popped.
@@ -52,4 +54,4 @@ if count > 0 then
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return '[' .. table.concat(out, ',') .. ']'
+return joined(out)

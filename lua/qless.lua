@@ -35,11 +35,18 @@ local function finite(text, default)
   end
   return default
 end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -73,7 +80,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -197,17 +204,19 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -543,14 +552,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
@@ -801,7 +808,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
       relations_json(jid) .. (more or '') .. '}'
@@ -811,8 +818,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -822,8 +832,11 @@ local worker
 do
   local area, name, text = 'Pop', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -860,7 +873,7 @@ do
   }
 end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
-  return '[]'
+  return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
   return popped_json(jid, job, tracked, its_worker, expires,
@@ -882,7 +895,7 @@ if count > 0 then
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+      queue_key(queue, 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
@@ -902,7 +915,13 @@ if count > 0 then
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return '[' .. table.concat(out, ',') .. ']'
+do
+  local texts = out
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -927,15 +946,26 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -1010,7 +1040,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1020,13 +1049,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -1064,24 +1092,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -1289,9 +1299,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -1435,7 +1443,10 @@ do
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -1483,13 +1494,27 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
         if tracked then
@@ -1518,7 +1543,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -1621,7 +1651,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -1632,9 +1662,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
@@ -1697,16 +1725,19 @@ local function record(key, text, cap)
   end
   return length
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function begin_day(kind, day, queue)
@@ -1883,14 +1914,18 @@ end
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -1903,7 +1938,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -1949,9 +1984,14 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    try('publish', prefix .. 'log', ('{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}'))
+  else
+    try('publish', prefix .. 'log', (cjson.encode({ jid = item.jid, event = 'advanced', queue = item.queue, to = item.next, })))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -1961,6 +2001,7 @@ end
     settle(item, 'depends', queue)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
@@ -1971,7 +2012,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -2057,11 +2098,11 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
   item.ran = now - finite(job[5], now)
@@ -2172,7 +2213,10 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   jid = text
 end
@@ -2180,7 +2224,10 @@ local worker
 do
   local area, name, text = 'Complete', 'worker', ARGV[3]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   worker = text
 end
@@ -2188,7 +2235,10 @@ local queue
 do
   local area, name, text = 'Complete', 'queue', ARGV[4]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   queue = text
 end
@@ -2204,7 +2254,8 @@ if not given.checked then
   end
 end
 if not given.next and (given.delay or given.depends) then
-  reject('Complete', '"delay" and "depends" need a "next"')
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change = read_change('Complete', given)
 if change and not given.next then
@@ -2289,6 +2340,17 @@ repeat
       end
     end
   end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
@@ -2302,17 +2364,6 @@ repeat
       item.state = 'complete'
       settle(item, 'complete', '')
       finished[#finished + 1] = item
-    end
-  end
-  for i = 1, special and #queues or 0 do
-    do
-      local channel, jids = 'completed', queues[i].jids
-      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-      for i = 1, #scores do
-        if scores[i] then
-          try('publish', prefix .. channel, jids[i])
-        end
-      end
     end
   end
   if #finished > 0 then
@@ -2407,8 +2458,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2418,8 +2472,11 @@ local worker
 do
   local area, name, text = 'Heartbeat', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2445,19 +2502,21 @@ do
   local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
   local problem
   repeat
-    local jid, owner, state, worker, time, since = jid, owner, state, worker
+    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker
     if not state then
       problem = 'Job ' .. jid .. ' does not exist'
       break
     elseif state ~= 'running' then
-      problem = 'Job ' .. jid .. ' is not currently running: ' .. state
+      local words = {Fail = ' not', Heartbeat = ' not'}
+      problem = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
       break
-    elseif owner ~= worker then
-      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-      break
-    elseif since and since ~= time then
-      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    elseif owner ~= worker or since and since ~= time then
+      local words = {
+        Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+      }
+      local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+      local again = owner == worker and ', at ' .. tostring(time) or ''
+      problem = 'Job ' .. jid .. taken .. tostring(owner) .. again
       break
     end
     problem = nil
@@ -2494,8 +2553,11 @@ return expires
 elseif command == 'retry' then
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2504,8 +2566,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -2593,16 +2659,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -2614,32 +2683,36 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function know_unlisted(queue)
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
     try('publish', prefix .. 'x:queues', queue)
   end
 end
-local function read_owned(item, worker)
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+end
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2851,7 +2924,7 @@ end
   file_failure(item.jid, keep)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -3109,16 +3182,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -3130,27 +3206,27 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -3237,8 +3313,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3248,8 +3327,11 @@ local worker
 do
   local area, name, text = 'Fail', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3259,8 +3341,11 @@ local group
 do
   local area, name, text = 'Fail', 'group', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3352,7 +3437,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3364,7 +3449,7 @@ for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
       do
-        local area, message = 'Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled'
+        local area, message = 'Cancel', ARGV[i] .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
         error(area .. '(): ' .. message)
       end
     end
@@ -3555,7 +3640,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3563,8 +3648,11 @@ local option
 do
   local area, name, text = 'config.set', 'option', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3626,7 +3714,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3634,8 +3722,11 @@ local option
 do
   local area, name, text = 'config.unset', 'option', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3690,7 +3781,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -3706,8 +3797,11 @@ local worker
 do
   local area, name, text = 'Depart', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3820,14 +3914,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -3857,7 +3949,10 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   jid = text
 end
@@ -3865,15 +3960,16 @@ local action
 do
   local area, name, text = 'Depends', 'command', ARGV[3]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   action = text
 end
 local state = call('hget', (prefix .. 'j:' .. jid), 'state')
-if not state then
-  reject('Depends', 'Job ' .. jid .. ' does not exist')
-elseif state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
+if state ~= 'depends' then
+  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
 end
 if action == 'on' then
   do
@@ -3945,7 +4041,7 @@ elseif action == 'off' then
     end
   end
 else
-  reject('Depends', 'Arg "command" must be "on" or "off"')
+  reject('Depends', 'Argument "command" must be "on" or "off"')
 end
 return true
 elseif command == 'failed' then
@@ -3954,8 +4050,12 @@ local prefix = KEYS[1]
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -3963,7 +4063,7 @@ local function number(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -4008,14 +4108,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -4075,7 +4183,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -4086,9 +4194,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
@@ -4151,16 +4257,19 @@ local function record(key, text, cap)
   end
   return length
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function begin_day(kind, day, queue)
@@ -4294,14 +4403,18 @@ local function settle(item, state, queue)
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -4314,7 +4427,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -4360,9 +4473,14 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    try('publish', prefix .. 'log', ('{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}'))
+  else
+    try('publish', prefix .. 'log', (cjson.encode({ jid = item.jid, event = 'advanced', queue = item.queue, to = item.next, })))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -4372,6 +4490,7 @@ end
     settle(item, 'depends', queue)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
@@ -4382,7 +4501,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -4468,11 +4587,11 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
   item.ran = now - finite(job[5], now)
@@ -4717,14 +4836,18 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function list_of(text)
@@ -4883,17 +5006,17 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -4934,7 +5057,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -4990,7 +5113,7 @@ local function exhaust(worker, item, queue, group, failure)
   file_failure(item.jid, keep)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -5019,7 +5142,7 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     state, problem = enqueue(item, item.current, finite(item.priority, 0))
   end
@@ -5124,6 +5247,17 @@ if #completed > 0 then
         end
       end
     end
+    for i = 1, special and #queues or 0 do
+      do
+        local channel, jids = 'completed', queues[i].jids
+        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+        for i = 1, #scores do
+          if scores[i] then
+            try('publish', prefix .. channel, jids[i])
+          end
+        end
+      end
+    end
     local done, finished = entry(now, '"done"'), {}
     for i = 1, #owned do
       local item = owned[i]
@@ -5137,17 +5271,6 @@ if #completed > 0 then
         item.state = 'complete'
         settle(item, 'complete', '')
         finished[#finished + 1] = item
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
       end
     end
     if #finished > 0 then
@@ -5204,8 +5327,11 @@ local function finite(text, default)
 end
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5213,7 +5339,7 @@ local function required(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5315,24 +5441,26 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -5358,7 +5486,7 @@ do
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -5379,8 +5507,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -5413,7 +5545,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5653,8 +5785,11 @@ local queue
 do
   local area, name, text = 'Jobs', 'queue', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5740,8 +5875,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5755,8 +5893,11 @@ local prefix = KEYS[1]
 local try = redis.pcall
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5926,7 +6067,7 @@ local function finite(text, default)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -6028,23 +6169,25 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6070,7 +6213,7 @@ local function find_job(run, jid)
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -6083,7 +6226,13 @@ do
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
-  return '[' .. table.concat(found, ',') .. ']'
+  do
+    local texts = found
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
 elseif command == 'pause' then
 local call = redis.call
@@ -6091,8 +6240,11 @@ local prefix = KEYS[1]
 do
   local area, name, text = 'Pause', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6117,8 +6269,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -6151,7 +6307,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -6250,7 +6406,13 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
 local function bring_due(queue, recur, scheduled, limit)
 local function list_of(text)
@@ -6416,21 +6578,17 @@ end
     move_scheduled(queue, limit)
   end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6456,7 +6614,7 @@ local function find_job(run, jid)
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -6467,8 +6625,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6515,7 +6676,13 @@ while #out < count do
   end
   shown = shown + show(work, jids)
 end
-return '[' .. table.concat(out, ',') .. ']'
+do
+  local texts = out
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -6555,7 +6722,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -6679,17 +6846,19 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -6881,7 +7050,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
       relations_json(jid) .. (more or '') .. '}'
@@ -6891,8 +7060,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6902,8 +7074,11 @@ local jid
 do
   local area, name, text = 'Pop', 'jid', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6913,8 +7088,11 @@ local worker
 do
   local area, name, text = 'Pop', 'worker', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6957,8 +7135,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6969,8 +7150,12 @@ do
   local area, name, text = 'Priority', 'priority', ARGV[3]
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -6999,7 +7184,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -7018,10 +7208,16 @@ local function whole(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -7113,7 +7309,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -7123,13 +7318,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -7167,24 +7361,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -7392,9 +7568,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -7566,7 +7740,10 @@ if #items > 0 then
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -7614,13 +7791,27 @@ if #items > 0 then
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
         if tracked then
@@ -7648,8 +7839,11 @@ local try = redis.pcall
 do
   local area, name, text = 'Queue.forget', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -7877,7 +8071,13 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-return '[' .. table.concat(all, ',') .. ']'
+do
+  local texts = all
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -7903,8 +8103,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -7988,7 +8192,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -8002,36 +8206,50 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local queue
-do
+repeat
   local area, name, text = 'Queue', 'queue', ARGV[2]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    queue = text
+    break
   end
-  queue = text
-end
+  queue = nil
+until true
 local jid
-do
+repeat
   local area, name, text = 'Recur', 'jid', ARGV[3]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    jid = text
+    break
   end
-  jid = text
-end
+  jid = nil
+until true
 local klass, data = ARGV[4], ARGV[5]
 if not klass then
   do
@@ -8094,7 +8312,13 @@ do
   local queue = queue
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 if not kept then
@@ -8113,7 +8337,7 @@ local function finite(text, default)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -8140,8 +8364,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8205,8 +8432,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8223,7 +8453,7 @@ local text
 repeat
   local list = union(names_of(tags), ARGV, 3)
   if #list == 0 then
-    text = '[]'
+    text = '{}'
     break
   end
   text = cjson.encode(list)
@@ -8268,8 +8498,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8286,7 +8519,7 @@ local text
 repeat
   local list = difference(names_of(tags), ARGV, 3)
   if #list == 0 then
-    text = '[]'
+    text = '{}'
     break
   end
   text = cjson.encode(list)
@@ -8307,8 +8540,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -8339,20 +8576,21 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8363,7 +8601,7 @@ local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
   do
-    local area, message = 'Recur', 'Job ' .. jid .. ' does not exist'
+    local area, message = 'Recur', 'No recurring job ' .. jid
     error(area .. '(): ' .. message)
   end
 end
@@ -8402,15 +8640,22 @@ for option, value in pairs(changes) do
       end
     end
   elseif option == 'queue' then
-    do
+    repeat
       local area, name, text = 'Recur', 'queue', value
-      if not text or text == '' then
-        do
-          local area, message = area, 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        break
       end
-    end
+    until true
   elseif option ~= 'klass' then
     do
       local area, message = 'Recur', 'Unrecognized option "' .. option .. '"'
@@ -8439,7 +8684,13 @@ if changes.queue or changes.interval then
       local queue = target
       if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
         try('zrem', prefix .. 'x:queues', queue)
-        try('publish', prefix .. 'x:queues', queue)
+        do
+          local queue = queue
+          local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+          if heard.err or heard[2] > 0 then
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
       end
     end
   end
@@ -8453,8 +8704,12 @@ elseif command == 'release' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -8542,16 +8797,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -8563,26 +8821,24 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -8599,7 +8855,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     state, problem = enqueue(item, item.current, finite(item.priority, 0))
   end
@@ -8637,8 +8893,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8648,8 +8907,11 @@ local queue
 do
   local area, name, text = 'Release', 'queue', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8659,8 +8921,11 @@ local worker
 do
   local area, name, text = 'Release', 'worker', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8726,16 +8991,19 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function heartbeat_of(queue)
@@ -8770,8 +9038,11 @@ local worker
 do
   local area, name, text = 'Renew', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8782,7 +9053,7 @@ local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
@@ -8843,22 +9114,27 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local none = {}
 local function names(area, name, text)
@@ -8940,7 +9216,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -8950,13 +9225,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -8994,24 +9268,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -9219,9 +9475,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -9315,7 +9569,7 @@ local function read_put(queue, at, first, last, checked)
   end
   return {
     queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
@@ -9368,7 +9622,10 @@ do
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -9416,13 +9673,27 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
         if tracked then
@@ -9466,11 +9737,18 @@ local function finite(text, default)
   end
   return default
 end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -9487,13 +9765,19 @@ local function integer(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    return text
   end
-  return text
 end
 local none = {}
 local stamp = ARGV[1]
@@ -9540,10 +9824,6 @@ local function record(key, text, cap)
   end
   return length
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -9919,14 +10199,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
@@ -10193,8 +10471,11 @@ local worker
 do
   local area, name, text = 'Reserve', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -10263,7 +10544,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -10344,7 +10625,7 @@ local function open_one(i, wanted)
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+      queue_key(queue, 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
@@ -10472,7 +10753,7 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -10582,15 +10863,26 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -10672,7 +10964,6 @@ local function count_existing(keys)
   end
   return count
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -10682,13 +10973,12 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -10726,24 +11016,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -10951,9 +11223,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -11060,25 +11330,7 @@ local function read_put(queue, at, first, last, checked)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local id
-do
-  local area, name, text = 'Schedule', 'id', ARGV[2]
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  id = text
-end
-local due = number('Schedule', 'due', ARGV[3])
-if due > now then
-  return 0
-end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
-if last and last >= due and last <= now + 60 then
-  return nil
-end
-local jid
-do
-  local at = 4
+local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local items = {read_put(queue, at + 2, at + 6, #ARGV)}
   do
@@ -11114,7 +11366,10 @@ do
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -11162,13 +11417,27 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
         if tracked then
@@ -11188,8 +11457,28 @@ do
       end
     end
   end
-  jid = items[1].jid
+  return items[1].jid
 end
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  id = text
+end
+local due = number('Schedule', 'due', ARGV[3])
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
+  return nil
+end
+local jid = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
 return jid
 elseif command == 'schedule.last' then
@@ -11214,8 +11503,11 @@ local id
 do
   local area, name, text = 'Schedule.last', 'id', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11250,8 +11542,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11279,8 +11575,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11341,8 +11640,11 @@ local queue
 do
   local area, name, text = 'Subscription', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11352,8 +11654,11 @@ local action
 do
   local area, name, text = 'Subscription', 'action', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11394,7 +11699,7 @@ elseif action == 'get' then
   do
     local list = call('exists', key) == 1 and {key} or {}
     if #list == 0 then
-      return '[]'
+      return '{}'
     end
     return cjson.encode(list)
   end
@@ -11403,8 +11708,11 @@ local topic
 do
   local area, name, text = 'Subscription', 'topic', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11420,7 +11728,7 @@ if action == 'add' then
   do
     local list = topics
     if #list == 0 then
-      return '[]'
+      return '{}'
     end
     return cjson.encode(list)
   end
@@ -11450,8 +11758,11 @@ local function finite(text, default)
 end
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11460,8 +11771,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11469,7 +11784,7 @@ local function number(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -11652,8 +11967,12 @@ local prefix = KEYS[1]
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11702,7 +12021,7 @@ end
 do
   local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -11810,22 +12129,22 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
-local running = {}
+local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
-      local area, message = 'Timeout', 'Job ' .. jid .. ' does not exist'
+      local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
       error(area .. '(): ' .. message)
     end
   elseif job[2] ~= 'running' then
     do
-      local area, message = 'Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2]
+      local area, message = 'Timeout', 'Job ' .. jid .. ' not running'
       error(area .. '(): ' .. message)
     end
   end
@@ -11836,14 +12155,18 @@ for i = 2, #ARGV do
     end
   end
   call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
-  running[jid] = job
+  if not running[jid] then
+    running[jid] = job
+    jids[#jids + 1] = jid
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-for jid, job in pairs(running) do
+for _, jid in ipairs(jids) do
+  local job = running[jid]
   local queue, worker = job[1], job[3] or ''
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
@@ -11883,8 +12206,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11907,9 +12234,15 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -12009,17 +12342,13 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -12047,7 +12376,7 @@ local function job_json(job, tracked, more)
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -12056,14 +12385,14 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS))
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[12] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid
     end
   end
-  return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
+  return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
@@ -12098,8 +12427,11 @@ local jid
 do
   local area, name, text = 'Track', 'jid', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12107,7 +12439,7 @@ do
 end
 if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
-    local area, message = 'Track', 'Job ' .. jid .. ' does not exist'
+    local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)
   end
 end
@@ -12160,7 +12492,7 @@ until true
 do
   local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', (now - keep)), '+inf')
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -12168,8 +12500,12 @@ elseif command == 'unfail' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -12284,14 +12620,20 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12333,8 +12675,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12344,8 +12689,11 @@ local group
 do
   local area, name, text = 'Unfail', 'group', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12428,8 +12776,12 @@ elseif command == 'unfail.group' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -12544,14 +12896,20 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12590,16 +12948,24 @@ local function add_work(jobs)
   return queues
 end
 local group
-do
+repeat
   local area, name, text = 'Unfail.group', 'group', ARGV[2]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    group = text
+    break
   end
-  group = text
-end
+  group = nil
+until true
 do
   local group, count, queue = group, whole('Unfail.group', 'count', ARGV[3])
   if count == 0 then
@@ -12763,14 +13129,20 @@ local function wake(queue)
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12812,8 +13184,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12940,15 +13315,18 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 do
   local area, name, text = 'Unpause', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12964,8 +13342,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -13012,7 +13393,7 @@ end
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
@@ -13055,8 +13436,11 @@ local prefix = KEYS[1]
 do
   local area, name, text = 'Worker.deregister', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -13074,7 +13458,7 @@ end
 do
   local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -13085,8 +13469,12 @@ local try = redis.pcall
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -13119,7 +13507,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -13192,7 +13580,13 @@ for i = 1, #all do
     stalled = call('zcount', key, 0, stamp),
   })
 end
-return '[' .. table.concat(all, ',') .. ']'
+do
+  local texts = all
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'workersCount' then
 local call = redis.call
 local prefix = KEYS[1]

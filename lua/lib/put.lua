@@ -14,6 +14,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -69,9 +70,7 @@ local function leave(item, worker) -- cold
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -188,7 +187,10 @@ local function write_all(group, idle, tracked)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -200,7 +202,10 @@ local function write_all(group, idle, tracked)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
   if tracked then
