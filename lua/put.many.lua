@@ -6,7 +6,7 @@
 --          the other pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     of new jobs: 4 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- Repeat   once
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
