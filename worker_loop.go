@@ -182,12 +182,12 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	defer w.outbox.done()
 	looked := false
 	if e.room > 0 {
+		l.setReady(false) // first: a queue may appear during the look-up
 		var err error
 		if looked, err = l.resolve(ctx); err != nil {
 			l.reportOnly(ctx, e.reports, err)
 			return
 		}
-		l.setReady(false)
 	}
 	asks := (e.room > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
@@ -364,7 +364,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 }
 
 // resolve looks up the queues that the patterns match, if that is due. It reports whether it asked
-// the server.
+// the server. If it fails, it has the loop try again.
 func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	r := &l.reservation
 	if len(r.queues) > 0 && !r.hasPatterns() {
