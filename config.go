@@ -19,6 +19,16 @@ const (
 	// ConfigApplication is a name for people to read. Defaults to "qless".
 	ConfigApplication = "application"
 
+	// ConfigBackoffFactor is by what the delay of [ConfigBackoffInitialDelay] is multiplied each
+	// time that a job is lost. Defaults to 3.
+	ConfigBackoffFactor = "backoff-factor"
+
+	// ConfigBackoffInitialDelay is the delay with which a job is run again after its worker lost
+	// it, before it is multiplied: the first time, the job waits for this times
+	// [ConfigBackoffFactor]. Jobs that clients in PHP put may have a delay and a factor of their
+	// own. Defaults to 0 s: such a job is run again at once.
+	ConfigBackoffInitialDelay = "backoff-initial-delay"
+
 	// ConfigGracePeriod is how long a worker whose lock has expired may still report. Defaults to
 	// 10 s.
 	ConfigGracePeriod = "grace-period"
@@ -29,6 +39,12 @@ const (
 
 	// ConfigHistogramHistory is for how many days histograms are kept. Defaults to 7.
 	ConfigHistogramHistory = "histogram-history"
+
+	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, those that failed
+	// earlier than that are deleted, at most 100 of them, but not those that others depend on. Jobs
+	// that failed while this was not set are kept. It has no default: if it is not set, failed jobs
+	// are kept until somebody deals with them.
+	ConfigJobsFailedHistory = "jobs-failed-history"
 
 	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, which is a week.
 	ConfigJobsHistory = "jobs-history"
@@ -45,6 +61,10 @@ const (
 
 	// ConfigStatsHistory is for how many days statistics are kept. Defaults to 30.
 	ConfigStatsHistory = "stats-history"
+
+	// ConfigSyncEnabled makes clients in PHP perform a job in the process that puts it. It is true
+	// or false, and means nothing to this package. It has no default.
+	ConfigSyncEnabled = "sync-enabled"
 )
 
 // The suffixes of the names of a queue's own settings.
@@ -59,24 +79,30 @@ type kind int
 const (
 	kindText     kind = iota
 	kindCount         // a whole number, not negative
+	kindFactor        // a number, not negative
 	kindSeconds       // not negative
 	kindLockTime      // seconds, more than 0
+	kindSwitch        // 1 or 0
 )
 
-// settings describes the known settings, by name.
+// settings describes the known settings, by name. The default of some is to have no value.
 var settings = map[string]struct {
 	kind         kind
 	defaultValue string
 }{
-	ConfigApplication:      {kindText, "qless"},
-	ConfigGracePeriod:      {kindSeconds, "10"},
-	ConfigHeartbeat:        {kindLockTime, "60"},
-	ConfigHistogramHistory: {kindCount, "7"},
-	ConfigJobsHistory:      {kindSeconds, "604800"},
-	ConfigJobsHistoryCount: {kindCount, "50000"},
-	ConfigMaxJobHistory:    {kindCount, "100"},
-	ConfigMaxWorkerAge:     {kindSeconds, "86400"},
-	ConfigStatsHistory:     {kindCount, "30"},
+	ConfigApplication:         {kindText, "qless"},
+	ConfigBackoffFactor:       {kindFactor, "3"},
+	ConfigBackoffInitialDelay: {kindSeconds, "0"},
+	ConfigGracePeriod:         {kindSeconds, "10"},
+	ConfigHeartbeat:           {kindLockTime, "60"},
+	ConfigHistogramHistory:    {kindCount, "7"},
+	ConfigJobsFailedHistory:   {kindSeconds, ""},
+	ConfigJobsHistory:         {kindSeconds, "604800"},
+	ConfigJobsHistoryCount:    {kindCount, "50000"},
+	ConfigMaxJobHistory:       {kindCount, "100"},
+	ConfigMaxWorkerAge:        {kindSeconds, "86400"},
+	ConfigStatsHistory:        {kindCount, "30"},
+	ConfigSyncEnabled:         {kindSwitch, ""},
 }
 
 // queueSettings holds the kinds of a queue's own settings, by suffix.
@@ -122,7 +148,9 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	}
 	all := make(map[string]string, len(values))
 	for name, setting := range settings {
-		all[name] = setting.defaultValue
+		if setting.defaultValue != "" {
+			all[name] = setting.defaultValue
+		}
 	}
 	for name, value := range values {
 		all[name] = string(value)
@@ -130,8 +158,8 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// Set changes a setting. The value is a number, a string, or, for a setting in seconds, a
-// [time.Duration]. An unknown name and a value that the setting can't have, such as a negative one,
+// Set changes a setting. The value is a number, a string, for a setting in seconds also a
+// [time.Duration], or true or false for [ConfigSyncEnabled]. An unknown name and a value that the setting can't have, such as a negative one,
 // are [ErrInvalid].
 func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err := checkName("config.set", "name", name); err != nil {
@@ -255,14 +283,28 @@ func (k kind) write(name string, value any) (string, error) {
 		}
 		return text, checkName("config.set", "value", text)
 	}
-	if k == kindCount && isDuration {
-		return "", invalid("config.set", "", "%s must be a whole number, not %v", name, value)
+	if k == kindSwitch {
+		return writeSwitch(name, value)
+	}
+	if isDuration && (k == kindCount || k == kindFactor) {
+		return "", invalid("config.set", "", "%s must be a number, not %v", name, value)
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || !isNumberOrText(value) {
 		return "", invalid("config.set", "", "%s must be a number, not %q", name, text)
 	}
 	return text, k.check(name, text, n)
+}
+
+// writeSwitch formats a value that is true or false.
+func writeSwitch(name string, value any) (string, error) {
+	switch fmt.Sprint(value) {
+	case "true", "1":
+		return "1", nil
+	case "false", "0":
+		return "0", nil
+	}
+	return "", invalid("config.set", "", "%s must be true or false, not %v", name, value)
 }
 
 // isNumberOrText reports whether a value has a type that a setting can be set to.

@@ -3,7 +3,7 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, [key]
 -- Returns  the value, an integer when it is a default, nil when it has none; or JSON of all,
---          with the defaults of those that are not set
+--          with the defaults of those that are not set, but for those of backoff
 -- Errors   none
 -- Cost     1 command
 -- Repeat   safe
@@ -11,6 +11,12 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/settings.lua"
+
+-- Defaults that only clients in PHP expect, and ask for by name.
+local unlisted = {
+  ['backoff-initial-delay'] = DEFAULT_BACKOFF_INITIAL_DELAY,
+  ['backoff-factor'] = DEFAULT_BACKOFF_FACTOR,
+}
 
 -- max-job-history and max-worker-age also have defaults, which clients of other languages do not
 -- expect here.
@@ -26,7 +32,7 @@ local defaults = {
 
 local key = ARGV[2]
 if key then
-  return call('hget', prefix .. 'config', key) or defaults[key]
+  return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
 local set = call('hgetall', prefix .. 'config')
 for i = 1, #set, 2 do

@@ -17,9 +17,9 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 10 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush ltrim publish
---          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrem zscore
+-- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
+--          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
+--          zpopmax zpopmin zrange zrangebyscore zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
@@ -70,8 +70,7 @@ local function read_item(at)
     delay = 0,
     depends = none,
     next = nil, group = nil, message = nil,
-    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
-    history = nil, grace = nil, since = nil, change = nil,
+    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)

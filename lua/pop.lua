@@ -10,9 +10,9 @@
 -- Cost     7 commands when the queue is empty, 17 for one job, 5 for each one more;
 --          a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange ltrim publish
---          rpush sadd sismember smembers time zadd zcount zincrby zmscore zpopmax zrangebyscore
---          zrem zscore
+-- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
+--          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -32,28 +32,23 @@ if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 
--- The JSON of a job after it was popped.
-local function popped_json(job, tracked, its_worker, expires)
-  local times
-  if timed then
-    times = ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"'
-  end
-  job[HISTORY] = false
-  job[STATE], job[WORKER], job[EXPIRES] = 'running', its_worker, expires
-  return job_json(job, tracked, times)
+-- The same, with when the job was put and popped.
+local function timed_json(jid, job, tracked, its_worker, expires)
+  return popped_json(jid, job, tracked, its_worker, expires,
+    ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 
-local out = {}
+local out, show = {}, timed and timed_json or popped_json
 count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
   local expired = open_queue(queue, settings, count)
-  lock(queue, expired, worker, settings, popped_json, out)
+  lock(queue, expired, worker, settings, show, out)
   while #out < count do
     local jids = take_work(call, queue, count - #out)
     if #jids == 0 then
       break
     end
-    lock(queue, jids, worker, settings, popped_json, out)
+    lock(queue, jids, worker, settings, show, out)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

@@ -3,7 +3,9 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
 --          retries n, depends json, checked 1 from a caller that has checked that the data is
---          JSON, and for whom a delay of 0 means none
+--          JSON, and for whom a delay of 0 means none; backoff json from clients in PHP:
+--          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
+--          lost its lock waits before it is handed out again
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 7 commands, 3 more for each tag or dependency

@@ -377,12 +377,16 @@ local function observe(kind, queue, durations)
 end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], 10),
     cap = history_cap(values[5]),
+    keep_failed = values[6],
+    initial_delay = values[7],
+    factor = values[8],
   }
 end
 local function allowed(queue, max_concurrency, wanted)
@@ -441,9 +445,21 @@ local function add_tag(jid, tag)
     try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
 local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function work_score(at, priority)
@@ -579,18 +595,86 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function delete_failed(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
@@ -600,40 +684,69 @@ local function warn(queue, jid, worker, grace, cap)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
   tally(day_of(now), queue, 'retries', 1)
 end
-local function fail_lost(queue, jid, worker, own_queue)
+local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''), settings.cap)
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
+  file_failure(jid, settings.keep_failed)
 end
-local function expire(queue, limit, grace, cap)
-  local locks = queue_key(queue, 'locks')
+local function backoff_delay(text, retries, remaining, settings)
+  local own = list_of(text)
+  local initial = finite(own.initial_delay, finite(settings.initial_delay,
+    0))
+  if initial == 0 then
+    return nil
+  end
+  local factor = finite(own.factor, finite(settings.factor, 3))
+  return finite(initial * factor ^ (finite(retries, remaining) - remaining))
+end
+local function put_off(queue, jid, delay)
+  try('zrem', queue_key(queue, 'work'), jid)
+  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('hset', job_key(jid), 'state', 'scheduled')
+  wake_for(queue, delay)
+end
+local function give_again(queue, jid, job, worker, settings)
+  local remaining = math.floor(finite(job[3], 0)) - 1
+  call('hset', job_key(jid), 'remaining', remaining)
+  call('hdel', job_key(jid), 'grace')
+  if remaining < 0 then
+    fail_lost(queue, jid, worker, job[5], settings)
+    return nil
+  end
+  local delay
+  if job[7] or settings.initial_delay then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  if delay then
+    put_off(queue, jid, delay)
+    return nil
+  end
+  return jid
+end
+local function expire(queue, limit, settings)
+  local locks, grace = queue_key(queue, 'locks'), settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state')
-    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+      'state', 'backoff', 'retries')
+    local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
       try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
-        warn(queue, jid, worker, grace, cap)
+        warn(queue, jid, worker, grace, settings.cap)
       end
       if grace <= 0 or warned then
-        remaining = math.floor(remaining) - 1
-        call('hset', job_key(jid), 'remaining', remaining)
-        call('hdel', job_key(jid), 'grace')
-        if remaining < 0 then
-          fail_lost(queue, jid, worker, job[5])
-        else
-          taken[#taken + 1] = jid
-        end
+        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
   end
@@ -641,7 +754,7 @@ local function expire(queue, limit, grace, cap)
   return taken
 end
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  local expired = lost and expire(queue, wanted, settings) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
@@ -706,6 +819,11 @@ local function lock(queue, jids, worker, settings, show, out)
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
 end
+local function popped_json(job, tracked, worker, expires, more)
+  job[12] = false
+  job[13], job[14], job[15] = 'running', worker, expires
+  return job_json(job, tracked, more)
+end
 local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
@@ -715,26 +833,21 @@ local settings = read_settings(queue)
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
-local function popped_json(job, tracked, its_worker, expires)
-  local times
-  if timed then
-    times = ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"'
-  end
-  job[12] = false
-  job[13], job[14], job[15] = 'running', its_worker, expires
-  return job_json(job, tracked, times)
+local function timed_json(job, tracked, its_worker, expires)
+  return popped_json(job, tracked, its_worker, expires,
+    ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out = {}
+local out, show = {}, timed and timed_json or popped_json
 count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
   local expired = open_queue(queue, settings, count)
-  lock(queue, expired, worker, settings, popped_json, out)
+  lock(queue, expired, worker, settings, show, out)
   while #out < count do
     local jids = take_work(call, queue, count - #out)
     if #jids == 0 then
       break
     end
-    lock(queue, jids, worker, settings, popped_json, out)
+    lock(queue, jids, worker, settings, show, out)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
@@ -1089,6 +1202,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -1100,16 +1225,20 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
-local function leave_group(jid, failure)
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
+  unfile_failures({jid})
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -1122,18 +1251,6 @@ local function difference(list, other, first)
     end
   end
   return kept
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -1259,7 +1376,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp)
+    'time', stamp, unpack(item.more))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -1333,6 +1450,7 @@ local function read_put(queue, at, first, last)
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -2518,6 +2636,25 @@ local function publish_tracked(channel, jid)
     publish(channel, jid)
   end
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
   if details then
@@ -2562,6 +2699,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -2569,12 +2718,66 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
-local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function delete_failed(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return history_cap(values[1]), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
@@ -2587,7 +2790,9 @@ end
     return problem
   end
   give_up(item, worker, {'remaining', item.remaining})
-  mark_exhausted(item.jid, queue, group, failure)
+  local cap, keep = read_failing()
+  mark_exhausted(item.jid, queue, group, failure, cap)
+  file_failure(item.jid, keep)
 end
 local function retry(worker, item)
   local problem = read_owned(item, worker)
@@ -2728,10 +2933,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
 local function history_cap(text)
   return finite(text, 100)
 end
+local function trim_history(key, length, cap)
   cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -2824,6 +3029,94 @@ local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
+local function file_failure(jid, keep)
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function delete_failed(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return history_cap(values[1]), values[2]
+end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
@@ -2905,8 +3198,10 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
+  local cap, keep = read_failing()
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
+  file_failure(jid, keep)
 end
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Fail', 'worker', ARGV[3])
@@ -2963,6 +3258,11 @@ local function publish_tracked(channel, jid)
     publish(channel, jid)
   end
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3016,28 +3316,6 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-end
 local function remove_tag(jid, tag)
   if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
     if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
@@ -3049,6 +3327,32 @@ local function remove_tags(jid, tags, first)
   for i = first, #tags do
     remove_tag(jid, tags[i])
   end
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+end
+local function forget_failure(jid, queue, failure)
+  local details = list_of(failure)
+  leave_group(jid, details)
+  uncount_failure(queue, details)
+  unfile_failures({jid})
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -3141,6 +3445,10 @@ return jids
 elseif command == 'config.get' then
 local call = redis.call
 local prefix = KEYS[1]
+local unlisted = {
+  ['backoff-initial-delay'] = 0,
+  ['backoff-factor'] = 3,
+}
 local defaults = {
   ['application'] = 'qless',
   ['heartbeat'] = 60,
@@ -3152,7 +3460,7 @@ local defaults = {
 }
 local key = ARGV[2]
 if key then
-  return call('hget', prefix .. 'config', key) or defaults[key]
+  return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
 local set = call('hgetall', prefix .. 'config')
 for i = 1, #set, 2 do
@@ -4486,6 +4794,25 @@ local function know_unlisted(queue)
     publish('x:queues', queue)
   end
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function days_kept(option, default)
   return finite(try('hget', prefix .. 'config', option), default)
 end
@@ -4499,6 +4826,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -4506,15 +4845,69 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function delete_failed(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return history_cap(values[1]), values[2]
+end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
@@ -4572,8 +4965,10 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
+  local cap, keep = read_failing()
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
+  file_failure(jid, keep)
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
@@ -4584,7 +4979,9 @@ local function exhaust(worker, item, queue, group, failure)
     return problem
   end
   give_up(item, worker, {'remaining', item.remaining})
-  mark_exhausted(item.jid, queue, group, failure)
+  local cap, keep = read_failing()
+  mark_exhausted(item.jid, queue, group, failure, cap)
+  file_failure(item.jid, keep)
 end
 local function retry(worker, item)
   local problem = read_owned(item, worker)
@@ -4860,6 +5257,17 @@ return find_job(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
 local function queue_key(queue, part)
   return prefix .. 'q:' .. queue .. '-' .. part
 end
@@ -4907,21 +5315,20 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
 end
 local function bring_due(queue, recur, scheduled, limit)
-local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function recur_key(jid)
   return prefix .. 'r:' .. jid
 end
@@ -4935,16 +5342,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
 end
 local function names_of(text)
   local found = {}
@@ -5106,12 +5503,54 @@ local function reply(jids, total)
   end
   return jids
 end
+local function names_queue()
+  if #ARGV >= 5 and ARGV[5] ~= 'total' or ARGV[3] and not finite(ARGV[3]) then
+    return ARGV[3]
+  end
+end
+local function last_put(entries)
+  for i = #entries, 1, -1 do
+    local happened = list_of(entries[i])
+    if happened[2] == 'put' and type(happened[3]) == 'table' then
+      return happened[3].q or happened[3].queue -- reqless says queue
+    end
+  end
+end
+local function queue_of(jid)
+  local history = job_key(jid) .. '-history'
+  return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
+end
+local function completed_in(queue, offset, count)
+  local found, skip = {}, math.max(0, offset)
+  for first = 0, 1000 - 1, 100 do
+    local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+    for i = 1, #jids do
+      if #found >= count then
+        return found
+      elseif queue_of(jids[i]) == queue then
+        if skip > 0 then
+          skip = skip - 1
+        else
+          found[#found + 1] = jids[i]
+        end
+      end
+    end
+  end
+  return found
+end
 local state = ARGV[2]
 if not state then
   reject('Jobs', 'Arg "state" missing')
 end
 if state == 'complete' then
-  local offset, count, total = page(3)
+  local first, theirs = 3, names_queue()
+  if theirs then
+    first = 4
+  end
+  local offset, count, total = page(first)
+  if theirs and theirs ~= '' then
+    return completed_in(theirs, offset, count)
+  end
   local key = prefix .. 'completed'
   return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
 end
@@ -5120,7 +5559,8 @@ local offset, count, total = page(4)
 local last = offset + count - 1
 if state == 'waiting' then
   local key = queue_key(queue, 'work')
-  return reply(call('zrevrange', key, offset, last), total and call('zcard', key))
+  local jids = count == 0 and {} or call('zrevrange', key, offset, last)
+  return reply(jids, total and call('zcard', key))
 elseif state == 'running' then
   local key = queue_key(queue, 'locks')
   local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
@@ -5962,6 +6402,421 @@ while #out < count do
   shown = shown + show(work, jids)
 end
 return '[' .. table.concat(out, ',') .. ']'
+elseif command == 'popByJid' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function job_key(jid)
+  return prefix .. 'j:' .. jid
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function number_json(n)
+  return string.format('%.17g', n)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function history_cap(text)
+  return finite(text, 100)
+end
+local function trim_history(key, length, cap)
+  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function string_or_nil(value)
+  return type(value) == 'string' and value or nil
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = job_key(jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
+end
+local function history_json(jid)
+  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  return '[' .. table.concat(list, ',') .. ']'
+end
+local JOB_FIELDS = {
+  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
+  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+}
+local function read_untaken(run, key)
+  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
+end
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":[],"dependencies":[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked, more)
+  local jid, tags, failure = job[1], job[8], job[9]
+  adopt_history(jid, job[12])
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[2],
+    state = job[13],
+    queue = job[3],
+    worker = job[14] or '',
+    tracked = tracked,
+    expires = finite(job[15], 0),
+    retries = finite(job[5], 0),
+    remaining = math.floor(finite(job[6], 0)),
+    data = job[7],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. (more or '') .. '}'
+end
+local function day_of(at)
+  return at - at % 86400
+end
+local function stats_key(kind, day, queue)
+  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+end
+local function begin_day(kind, day, queue)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function days_kept(option, default)
+  return finite(try('hget', prefix .. 'config', option), default)
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = days_kept('histogram-history', 7)
+  local to = math.min(days_kept('stats-history', 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = stats_key(kind, day - 86400 * age, queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      each_slice(call, 'hdel', key, buckets)
+    end
+  end
+end
+  expire_stats(stats_key(kind, day, queue), day)
+  prune_histograms(kind, day, queue)
+end
+local function bucket(seconds)
+  if seconds < 60 then
+    return 's' .. math.floor(seconds)
+  elseif seconds < 3600 then
+    return 'm' .. math.floor(seconds / 60)
+  elseif seconds < 86400 then
+    return 'h' .. math.floor(seconds / 3600)
+  end
+  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+end
+local function observe(kind, queue, durations)
+  local day = day_of(now)
+  local key = stats_key(kind, day, queue)
+  local fields = {'total', 'mean', 'vk'}
+  local seen = {}
+  for i = 1, #durations do
+    local name = bucket(durations[i])
+    if seen[name] then
+      seen[name] = seen[name] + 1
+    else
+      seen[name] = 1
+      fields[#fields + 1] = name
+    end
+  end
+  local values = try('hmget', key, unpack(fields))
+  local total = finite(values[1], 0)
+  local mean = finite(values[2], 0)
+  local vk = finite(values[3], 0)
+  local fresh = total == 0
+  for i = 1, #durations do
+    local value = durations[i]
+    total = total + 1
+    if total == 1 then
+      mean = value
+      vk = 0
+    else
+      local before = mean
+      mean = mean + (value - mean) / total
+      vk = vk + (value - mean) * (value - before)
+    end
+  end
+  local update = {'total', total, 'mean', mean, 'vk', vk}
+  for i = 4, #fields do
+    update[#update + 1] = fields[i]
+    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
+  end
+  try('hset', key, unpack(update))
+  if fresh then
+    begin_day(kind, day, queue)
+  end
+end
+local function read_settings(queue)
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    grace = finite(values[4], 10),
+    cap = history_cap(values[5]),
+    keep_failed = values[6],
+    initial_delay = values[7],
+    factor = values[8],
+  }
+end
+local function lock_some(queue, jids, first, last, worker, settings, show, out)
+  local cap, expires = settings.cap, exact(now + settings.heartbeat)
+  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local n = 0
+  for i = first, last do
+    local jid = jids[i]
+    local key = job_key(jid)
+    local job = read_untaken(try, key)
+    if not job[1] and not job.err and call('exists', key) == 1 then
+      job[1] = jid
+    end
+    if job[1] then
+      n = n + 1
+      adopt_history(jid, job[12])
+      record(key, popped, cap)
+      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
+      locks[2 * n - 1], locks[2 * n] = expires, jid
+    else
+      call('zrem', queue_key(queue, 'locks'), jid)
+    end
+  end
+  if n == 0 then
+    return
+  end
+  call('zadd', queue_key(queue, 'locks'), unpack(locks))
+  try('zadd', worker_key(worker), unpack(locks))
+  observe('wait', queue, waited)
+  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
+  for i = 1, n do
+    if tracked[i] then
+      publish('popped', taken[i])
+    end
+    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+  end
+end
+local function popped_json(job, tracked, worker, expires, more)
+  job[12] = false
+  job[13], job[14], job[15] = 'running', worker, expires
+  return job_json(job, tracked, more)
+end
+local queue = required('Queue', 'queue', ARGV[2])
+local jid = required('Pop', 'jid', ARGV[3])
+local worker = required('Pop', 'worker', ARGV[4])
+must_publish()
+local job = call('hmget', job_key(jid), 'state', 'queue')
+if job[1] ~= 'waiting' or job[2] ~= queue or
+  call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return '[{}]'
+end
+local settings = read_settings(queue)
+call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked
+if call('zrem', queue_key(queue, 'work'), jid) == 0 then
+  return '[{}]'
+end
+local out = {}
+lock(queue, {jid}, worker, settings, popped_json, out)
+write_first('zadd', prefix .. 'workers', stamp, worker)
+return '[' .. out[1] .. ']'
 elseif command == 'priority' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -6366,6 +7221,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -6377,16 +7244,20 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
-local function leave_group(jid, failure)
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
+  unfile_failures({jid})
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -6399,18 +7270,6 @@ local function difference(list, other, first)
     end
   end
   return kept
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -6536,7 +7395,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp)
+    'time', stamp, unpack(item.more))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -6610,6 +7469,7 @@ local function read_put(queue, at, first, last)
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -8155,6 +9015,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -8166,16 +9038,20 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
-local function leave_group(jid, failure)
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
+  unfile_failures({jid})
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -8188,18 +9064,6 @@ local function difference(list, other, first)
     end
   end
   return kept
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -8325,7 +9189,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp)
+    'time', stamp, unpack(item.more))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -8399,6 +9263,7 @@ local function read_put(queue, at, first, last)
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -8685,14 +9550,21 @@ local function observe(kind, queue, durations)
     begin_day(kind, day, queue)
   end
 end
+local function due_key(queue)
+  return prefix .. 'x:due:' .. queue
+end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     grace = finite(values[4], 10),
     cap = history_cap(values[5]),
+    keep_failed = values[6],
+    initial_delay = values[7],
+    factor = values[8],
   }
 end
 local function allowed(queue, max_concurrency, wanted)
@@ -8751,9 +9623,21 @@ local function add_tag(jid, tag)
     try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
 local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
   end
 end
 local function work_score(at, priority)
@@ -8889,18 +9773,86 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
 local function tally_failure(queue)
   tally(day_of(now), queue, 'failures', 1)
   tally(day_of(now), queue, 'failed', 1)
 end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    tally(day_of(at), queue, 'failed', -1)
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    drop_empty_group(failure.group)
+  end
+end
+local function delete_failed(jid)
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
 local function failure_json(group, message, when, worker)
   return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
-local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+      return
+    end
+  end
+end
+local function wake_for(queue, delay)
+  if delay < 3600 then
+    wake(queue)
+  end
 end
 local function warn(queue, jid, worker, grace, cap)
   publish_tracked('stalled', jid)
@@ -8910,40 +9862,69 @@ local function warn(queue, jid, worker, grace, cap)
   call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
   tally(day_of(now), queue, 'retries', 1)
 end
-local function fail_lost(queue, jid, worker, own_queue)
+local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''), settings.cap)
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
+  file_failure(jid, settings.keep_failed)
 end
-local function expire(queue, limit, grace, cap)
-  local locks = queue_key(queue, 'locks')
+local function backoff_delay(text, retries, remaining, settings)
+  local own = list_of(text)
+  local initial = finite(own.initial_delay, finite(settings.initial_delay,
+    0))
+  if initial == 0 then
+    return nil
+  end
+  local factor = finite(own.factor, finite(settings.factor, 3))
+  return finite(initial * factor ^ (finite(retries, remaining) - remaining))
+end
+local function put_off(queue, jid, delay)
+  try('zrem', queue_key(queue, 'work'), jid)
+  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('hset', job_key(jid), 'state', 'scheduled')
+  wake_for(queue, delay)
+end
+local function give_again(queue, jid, job, worker, settings)
+  local remaining = math.floor(finite(job[3], 0)) - 1
+  call('hset', job_key(jid), 'remaining', remaining)
+  call('hdel', job_key(jid), 'grace')
+  if remaining < 0 then
+    fail_lost(queue, jid, worker, job[5], settings)
+    return nil
+  end
+  local delay
+  if job[7] or settings.initial_delay then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  if delay then
+    put_off(queue, jid, delay)
+    return nil
+  end
+  return jid
+end
+local function expire(queue, limit, settings)
+  local locks, grace = queue_key(queue, 'locks'), settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state')
-    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+      'state', 'backoff', 'retries')
+    local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
       try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
-        warn(queue, jid, worker, grace, cap)
+        warn(queue, jid, worker, grace, settings.cap)
       end
       if grace <= 0 or warned then
-        remaining = math.floor(remaining) - 1
-        call('hset', job_key(jid), 'remaining', remaining)
-        call('hdel', job_key(jid), 'grace')
-        if remaining < 0 then
-          fail_lost(queue, jid, worker, job[5])
-        else
-          taken[#taken + 1] = jid
-        end
+        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
   end
@@ -8951,7 +9932,7 @@ local function expire(queue, limit, grace, cap)
   return taken
 end
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  local expired = lost and expire(queue, wanted, settings) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
@@ -9015,9 +9996,6 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
-end
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
 end
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
@@ -9686,6 +10664,18 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+local function remove_tag(jid, tag)
+  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+      call('zrem', prefix .. 'tags', tag)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    remove_tag(jid, tags[i])
+  end
+end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -9697,16 +10687,20 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
-local function leave_group(jid, failure)
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
+  unfile_failures({jid})
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -9719,18 +10713,6 @@ local function difference(list, other, first)
     end
   end
   return kept
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -9856,7 +10838,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp)
+    'time', stamp, unpack(item.more))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -9930,6 +10912,7 @@ local function read_put(queue, at, first, last)
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -10076,6 +11059,84 @@ return cjson.encode({
   wait = summary('wait'),
   run = summary('run'),
 })
+elseif command == 'subscription' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local queue = required('Subscription', 'queue', ARGV[2])
+local action = required('Subscription', 'action', ARGV[3])
+local function topics_key(name)
+  return prefix .. 'topics' .. name
+end
+local key = topics_key(queue)
+local function subscribers()
+  local all = call('smembers', prefix .. 'x:topics')
+  union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+  table.sort(all)
+  return all
+end
+local function all_topics()
+  local queues_of = {}
+  for _, name in ipairs(subscribers()) do
+    for _, topic in ipairs(try('hkeys', topics_key(name))) do
+      queues_of[topic] = queues_of[topic] or {}
+      table.insert(queues_of[topic], name)
+    end
+  end
+  return queues_of
+end
+if action == 'all' then
+  return cjson.encode(all_topics())
+elseif action == 'get' then
+  return array(call('exists', key) == 1 and {key} or {})
+end
+local topic = required('Subscription', 'topic', ARGV[4])
+if action == 'add' then
+  call('hset', key, topic, queue)
+  try('sadd', prefix .. 'x:topics', queue)
+  local topics = call('hkeys', key)
+  for i = 1, #topics do
+    topics[i] = queue
+  end
+  return array(topics)
+elseif action == 'remove' then
+  local removed = call('hdel', key, topic) == 1
+  if removed and call('exists', key) == 0 then
+    try('srem', prefix .. 'x:topics', queue)
+  end
+  return tostring(removed)
+elseif action == 'exists' then
+  return tostring(call('hexists', key, topic) == 1)
+end
+reject('Subscription', 'Unknown action "' .. action .. '"')
 elseif command == 'tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -10239,6 +11300,45 @@ elseif action == 'top' then
   return tags
 end
 reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
+elseif command == 'tags' then
+local call = redis.call
+local prefix = KEYS[1]
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local offset = whole('Tags', 'offset', ARGV[2])
+local count = whole('Tags', 'count', ARGV[3])
+if count == 0 then
+  reject('Tags', 'Arg "count" is 0')
+end
+return array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -10667,6 +11767,42 @@ elseif action == 'untrack' then
   return tostring(changed)
 end
 reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
+elseif command == 'tracked' then
+local call = redis.call
+local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function exact(n)
+  return string.format('%.17g', n)
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local keep = finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
+return array(call('zrangebyscore', prefix .. 'tracked', '(' .. exact(now - keep), '+inf'))
 elseif command == 'unfail' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -10837,6 +11973,9 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+end
 local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
@@ -10896,16 +12035,18 @@ local function add_work(jobs)
   return queues
 end
 local function unfail(jobs)
-  local queues = add_work(jobs)
+  local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
     local key = job_key(job.jid)
+    jids[i] = job.jid
     adopt_history(job.jid, job.history)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
   end
+  unfile_failures(jids)
   for i = 1, #queues do
     know_unlisted(queues[i])
     wake(queues[i])
@@ -11098,6 +12239,9 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
+end
 local function wake(queue)
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
@@ -11157,16 +12301,18 @@ local function add_work(jobs)
   return queues
 end
 local function unfail(jobs)
-  local queues = add_work(jobs)
+  local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
     local key = job_key(job.jid)
+    jids[i] = job.jid
     adopt_history(job.jid, job.history)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
   end
+  unfile_failures(jids)
   for i = 1, #queues do
     know_unlisted(queues[i])
     wake(queues[i])
@@ -11213,6 +12359,11 @@ local function required(area, name, text)
     reject(area, 'Arg "' .. name .. '" missing')
   end
   return text
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local stamp = ARGV[1]
 local now
@@ -11302,11 +12453,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function day_of(at)
   return at - at % 86400
 end
@@ -11337,11 +12483,14 @@ local function uncount_failure(queue, failure)
     tally(day_of(at), queue, 'failed', -1)
   end
 end
-local function leave_group(jid, failure)
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 local function wake(queue)
 local function publish(channel, message)
@@ -11402,16 +12551,18 @@ local function add_work(jobs)
   return queues
 end
 local function unfail(jobs)
-  local queues = add_work(jobs)
+  local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
     local key = job_key(job.jid)
+    jids[i] = job.jid
     adopt_history(job.jid, job.history)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
   end
+  unfile_failures(jids)
   for i = 1, #queues do
     know_unlisted(queues[i])
     wake(queues[i])
@@ -11609,6 +12760,23 @@ required('Worker.deregister', 'worker', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'workers', ARGV[i])
 end
+elseif command == 'workerJobs' then
+local call = redis.call
+local prefix = KEYS[1]
+local function worker_key(worker)
+  return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local worker = ARGV[2]
+if not worker then
+  return 'null'
+end
+return array(call('zrangebyscore', worker_key(worker), ARGV[3] or '-inf', '+inf'))
 elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11625,6 +12793,23 @@ local function job_key(jid)
 end
 local function worker_key(worker)
   return prefix .. 'w:' .. worker .. ':jobs'
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
 end
 local stamp = ARGV[1]
 local now
@@ -11687,14 +12872,25 @@ local function held(worker, jids)
   end
   return kept
 end
-forget_old()
+local function given(i)
+  return ARGV[i] and ARGV[i] ~= ''
+end
 local worker = ARGV[2]
+if worker == '' then
+  worker = nil
+end
+local first, last = 0, -1
+if not worker then
+  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
+  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
+end
+forget_old()
 if worker then
   local key = worker_key(worker)
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', 0, -1)
+local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
   local key = worker_key(all[i])
   all[i] = cjson.encode({
@@ -11704,6 +12900,10 @@ for i = 1, #all do
   })
 end
 return '[' .. table.concat(all, ',') .. ']'
+elseif command == 'workersCount' then
+local call = redis.call
+local prefix = KEYS[1]
+return call('zcard', prefix .. 'workers')
 else
 error('Unknown command ' .. tostring(command))
 end

@@ -21,9 +21,10 @@
 -- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
 --          jobs, 3 for each job; 4 for each queue more when the worker becomes idle
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush ltrim publish
---          pubsub|numsub rpush sadd set sismember smismember srem time zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
+--          pubsub|numsub rpop rpush sadd set sismember smismember srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -32,6 +33,9 @@
 -- @include "lib/jobs.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
+
+-- The names of the values of a job.
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
 
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
@@ -55,12 +59,14 @@ must_publish()
 if #queues > 1 or count == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
-local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+-- One command asks for paused queues and for idle workers: there are seldom any.
+local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 
 -- Wakes idle workers for the jobs that this worker does not take, now or when they fall due.
 local function pass_on() -- cold
   for i = 1, #queues do
-    if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
+    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
     end
   end
@@ -87,9 +93,11 @@ end
 -- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
 -- puts by other scripts, or 2, which is enough, if no worker is idle.
 local function become_busy()
-  try('srem', idle, worker)
+  if special then
+    try('srem', idle, worker)
+  end
   drop_claim()
-  if call('exists', idle) == 0 then
+  if not special or call('exists', idle) == 0 then
     return 2
   end
   pass_on()
@@ -140,11 +148,17 @@ local function open(i, wanted)
 end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. The heartbeat replaces the history, and the time of the put the state.
+-- seldom needed. Few jobs have the last two values.
 local function reserved_values(heartbeat)
-  return function(job)
-    job[TIME], job[HISTORY], job[STATE] = stamp, heartbeat, job[TIME]
-    return job
+  return function(jid, job)
+    local values = {
+      jid, job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES], job[REMAINING], job[DATA],
+      job[TAGS], job[TIME], stamp, heartbeat,
+    }
+    if job[FAILURE] or job[SPAWNED_FROM_JID] then
+      values[12], values[13] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
+    end
+    return values
   end
 end
 
@@ -255,7 +269,7 @@ local function coming_due()
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
       local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
         exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      if due and paused[i] == 0 then
+      if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
     end
@@ -329,7 +343,7 @@ else
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = table.concat(JOB_FIELDS, ' ', 1, HISTORY - 1) .. ' heartbeat put_at'
+  reply[5] = NAMES
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

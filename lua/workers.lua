@@ -1,11 +1,12 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']]
+-- ARGV     NOW, [worker [, 'held']], or '', first, last: the range of the list that is wanted,
+--          negative ones counted from its end, '' for all
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it; with 'held' it does not
--- Errors   none
+-- Errors   Workers()
 -- Cost     2 commands, 2 for each worker; removes at most 1000 that were not seen for
 --          max-worker-age
 -- Repeat   safe
@@ -13,6 +14,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
+-- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
 -- @include "lib/settings.lua"
@@ -52,14 +54,27 @@ local function held(worker, jids)
   return kept
 end
 
-forget_old()
+-- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
+local function given(i)
+  return ARGV[i] and ARGV[i] ~= ''
+end
+
 local worker = ARGV[2]
+if worker == '' then
+  worker = nil
+end
+local first, last = 0, -1
+if not worker then
+  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
+  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
+end
+forget_old()
 if worker then
   local key = worker_key(worker)
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', 0, -1)
+local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
   local key = worker_key(all[i])
   all[i] = cjson.encode({

@@ -49,7 +49,8 @@ func split(code string) []chunk {
 // arrange returns the code of the chunks that a script needs, in order. What only its cold
 // functions need is nested inside these.
 func arrange(chunks []chunk) []string {
-	chunks = inline(chunks)
+	chunks = substituteConstants(chunks)
+	chunks = inline(reachable(chunks))
 	hot := reach(chunks, statements(chunks), nil)
 	var code []string
 	for i, c := range chunks {
@@ -64,9 +65,9 @@ func arrange(chunks []chunk) []string {
 	return code
 }
 
-// inline replaces the names of constants with their values: a name would make every later closure
+// substituteConstants replaces the names of constants with their values: a name would make every later closure
 // of the script slower to build.
-func inline(chunks []chunk) []chunk {
+func substituteConstants(chunks []chunk) []chunk {
 	values := map[string]string{}
 	for _, c := range chunks {
 		if m := valueLine.FindStringSubmatch(c.code); m != nil {
@@ -115,6 +116,18 @@ func reach(chunks []chunk, mentioned map[string]bool, base []bool) []bool {
 		}
 	}
 	return needed
+}
+
+// reachable returns the chunks that a script needs, cold or not.
+func reachable(chunks []chunk) []chunk {
+	needed := reach(chunks, statements(chunks), make([]bool, len(chunks)))
+	var kept []chunk
+	for i, c := range chunks {
+		if needed[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // nest returns a function with the chunks that it alone needs nested inside it.

@@ -113,6 +113,7 @@ local function prepare_next(item) -- cold
   if problem then
     return problem
   end
+  item.priority = call('hget', item.key, 'priority')
   local change = item.change
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
@@ -138,17 +139,15 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
-  elseif item.queue ~= job[5] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
+  elseif item.queue ~= job[4] then
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4] or DEFAULT_RETRIES
-  item.ran = now - finite(job[6], now)
-  item.history, item.grace = job[7], job[8]
+  item.key, item.retries = key, job[3] or DEFAULT_RETRIES
+  item.ran = now - finite(job[5], now)
   if item.next then
     return prepare_next(item)
   end
@@ -221,17 +220,31 @@ end
 
 -- Publishes that jobs are complete for good, and releases their dependents.
 local function announce(items)
-  local dependents = {}
+  local dependents, queue, suffix = {}, nil, nil
   for i = 1, #items do
     local item = items[i]
     dependents[i] = item.key .. '-dependents'
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-      cjson.encode(item.queue) .. '}')
+    if item.queue ~= queue then
+      queue = item.queue
+      suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+    end
+    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
   if count_existing(dependents) > 0 then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
+  end
+end
+
+-- Reads and clears what few jobs have. recorded is the entry that was just added to the history.
+local function clear_rest(item, recorded, cap) -- cold
+  local rest = try('hmget', item.key, 'history', 'grace')
+  if rest[1] then
+    adopt_before(item.jid, rest[1], recorded, cap)
+  end
+  if rest[2] then
+    call('hdel', item.key, 'grace')
   end
 end
 
@@ -250,13 +263,11 @@ local function complete(worker, items)
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
-    if item.history then
-      adopt_history(item.jid, item.history)
+    -- A job that was only put and popped has three entries by now.
+    local entries = record(item.key, done, cap)
+    if entries ~= 3 or cap > 0 and cap < 3 then
+      clear_rest(item, done, cap)
     end
-    if item.grace then
-      call('hdel', item.key, 'grace')
-    end
-    record(item.key, done, cap)
     if item.next then
       item.state = advance(item, cap)
     else

@@ -1,11 +1,16 @@
 -- Failure groups: the jobs that failed for the same reason, newest first.
 
 -- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/stats.lua"
+-- @include "lib/tags.lua"
+
+-- The maximum number of old failed jobs that one failure deletes.
+local MAX_DELETED = 100
 
 -- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)
@@ -36,12 +41,18 @@ local function uncount_failure(queue, failure)
   end
 end
 
--- Takes a job out of its failure group. failure is the job's decoded field.
-local function leave_group(jid, failure)
+-- Takes a job out of its failure group. failure is the job's decoded field. An old failure is found
+-- sooner when count is -1, which searches from the end.
+local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, 0, jid)
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
     drop_empty_group(failure.group)
   end
+end
+
+-- Keeps jobs that have not failed any more from being deleted as old failed ones.
+local function unfile_failures(jids)
+  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
 end
 
 -- Takes a failed job that is moved or canceled out of its failure group and the statistics. queue
@@ -50,6 +61,52 @@ local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
+  unfile_failures({jid})
+end
+
+-- Deletes a job that failed long ago, unless it has not failed any more. Returns whether it stays
+-- because others depend on it.
+local function delete_failed(jid) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+
+-- Files a job that has failed, if there is a time for which failed jobs are kept, and deletes those
+-- that failed earlier. One that others depend on is kept for that time again.
+local function file_failure(jid, keep) -- cold
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, MAX_DELETED)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+
+-- The settings for failing a job: the length of its history, and how long failed jobs are kept.
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return history_cap(values[1]), values[2]
 end
 
 -- The failure field of a failed job.
@@ -58,8 +115,8 @@ local function failure_json(group, message, when, worker)
 end
 
 -- Fails a job that has no retries left in a queue. The caller has added it to its failure group.
-local function mark_exhausted(jid, queue, group, failure)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})))
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
   call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   publish_tracked('failed', jid)

@@ -72,8 +72,10 @@ local function fail(worker, item)
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
     'failure', failure_json(group, message, math.floor(now), worker)})
   leave_queue(item.current, jid)
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})))
+  local cap, keep = read_failing()
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
+  file_failure(jid, keep)
 end
 
 -- Fails a job that has no retries left. Returns why not, or nil.
@@ -86,7 +88,9 @@ local function exhaust(worker, item, queue, group, failure) -- cold
     return problem
   end
   give_up(item, worker, {'remaining', item.remaining})
-  mark_exhausted(item.jid, queue, group, failure)
+  local cap, keep = read_failing()
+  mark_exhausted(item.jid, queue, group, failure, cap)
+  file_failure(item.jid, keep)
 end
 
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message]}. Sets the

@@ -6,7 +6,7 @@
 
 -- The text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -78,6 +78,13 @@ local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
   end
+end
+
+-- The same for a job to whose list an entry was added already. cap is as in record.
+local function adopt_before(jid, text, recorded, cap) -- cold
+  try('rpop', job_key(jid) .. '-history')
+  move_history(jid, text)
+  record(job_key(jid), recorded, cap)
 end
 
 local function unusual_entry(text) -- cold

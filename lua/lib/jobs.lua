@@ -6,34 +6,29 @@
 -- @include "lib/json.lua"
 
 -- The fields of a job that are read together, and the index of each in the result. Taking a job
--- overwrites those from state on, so they are not read then. Add a new field before history.
+-- reads those up to time, and the next three of the few jobs that have them.
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local JID = 1
-local KLASS = 2
-local QUEUE = 3
-local PRIORITY = 4
-local RETRIES = 5
-local REMAINING = 6
-local DATA = 7
-local TAGS = 8
+local KLASS = 1
+local QUEUE = 2
+local PRIORITY = 3
+local RETRIES = 4
+local REMAINING = 5
+local DATA = 6
+local TAGS = 7
+local TIME = 8
 local FAILURE = 9
 local SPAWNED_FROM_JID = 10
-local TIME = 11
-local HISTORY = 12
+local HISTORY = 11
+local JID = 12
 local STATE = 13
 local WORKER = 14
 local EXPIRES = 15
 
 local function read_job(run, jid)
   return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
-
--- Reads the fields of a job that is about to be taken.
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, STATE - 1))
 end
 
 -- Most jobs have neither set: one command finds that out.

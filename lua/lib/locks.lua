@@ -7,7 +7,10 @@
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
+-- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
 -- Notifies the worker and gives it the grace period.
@@ -22,42 +25,79 @@ end
 
 -- Fails a lost job that has no retries left. own_queue is the queue in the job's hash, which a
 -- retry into another queue leaves unchanged.
-local function fail_lost(queue, jid, worker, own_queue)
+local function fail_lost(queue, jid, worker, own_queue, settings) -- cold
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''))
+  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''), settings.cap)
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
+  file_failure(jid, settings.keep_failed)
+end
+
+-- How long a lost job waits before it is handed out again: initial delay * factor ^ losses, by the
+-- job's own backoff, or else the settings. Nil if it does not wait.
+local function backoff_delay(text, retries, remaining, settings) -- cold
+  local own = list_of(text)
+  local initial = finite(own.initial_delay, finite(settings.initial_delay,
+    DEFAULT_BACKOFF_INITIAL_DELAY))
+  if initial == 0 then
+    return nil
+  end
+  local factor = finite(own.factor, finite(settings.factor, DEFAULT_BACKOFF_FACTOR))
+  return finite(initial * factor ^ (finite(retries, remaining) - remaining))
+end
+
+-- Schedules a lost job.
+local function put_off(queue, jid, delay) -- cold
+  try('zrem', queue_key(queue, 'work'), jid)
+  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('hset', job_key(jid), 'state', 'scheduled')
+  wake_for(queue, delay)
+end
+
+-- Decides about a job whose worker has lost it for good. Returns the jid if it is to be handed out
+-- now.
+local function give_again(queue, jid, job, worker, settings)
+  local remaining = math.floor(finite(job[3], 0)) - 1
+  call('hset', job_key(jid), 'remaining', remaining)
+  call('hdel', job_key(jid), 'grace')
+  if remaining < 0 then
+    fail_lost(queue, jid, worker, job[5], settings)
+    return nil
+  end
+  local delay
+  if job[7] or settings.initial_delay then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  if delay then
+    put_off(queue, jid, delay)
+    return nil
+  end
+  return jid
 end
 
 -- Handles at most limit expired locks. Returns the jids to hand out.
-local function expire(queue, limit, grace, cap)
-  local locks = queue_key(queue, 'locks')
+local function expire(queue, limit, settings)
+  local locks, grace = queue_key(queue, 'locks'), settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state')
-    local worker, warned, remaining = job[1] or '', tonumber(job[2]) == 1, finite(job[3], 0)
+      'state', 'backoff', 'retries')
+    local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
       adopt_history(jid, job[4])
       try('zrem', worker_key(worker), jid)
       if grace <= 0 or not warned then
-        warn(queue, jid, worker, grace, cap)
+        warn(queue, jid, worker, grace, settings.cap)
       end
       if grace <= 0 or warned then
-        remaining = math.floor(remaining) - 1
-        call('hset', job_key(jid), 'remaining', remaining)
-        call('hdel', job_key(jid), 'grace')
-        if remaining < 0 then
-          fail_lost(queue, jid, worker, job[5])
-        else
-          taken[#taken + 1] = jid
-        end
+        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
   end

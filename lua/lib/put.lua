@@ -161,7 +161,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp)
+    'time', stamp, unpack(item.more))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -195,7 +195,7 @@ end
 
 -- Puts jobs into queues, all or none of them. in_order lists them in the order of the call, which
 -- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay, depends [, priority] [, retries] [, tags]}.
+-- delay, depends, more [, priority] [, retries] [, tags]}; more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
@@ -247,6 +247,7 @@ local function read_put(queue, at, first, last)
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
+    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end

@@ -12,7 +12,7 @@ local function day_of(at)
 end
 
 local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+  return prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
 end
 
 local function days_kept(option, default)
@@ -96,10 +96,11 @@ local function observe(kind, queue, durations)
       vk = vk + (value - mean) * (value - before)
     end
   end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
+  local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
   for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
+    local n = 2 * i
+    update[n - 1] = fields[i]
+    update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
   end
   try('hset', key, unpack(update))
   if fresh then

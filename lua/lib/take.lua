@@ -12,15 +12,34 @@
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
 
+-- The number of locks from which on a sorted set is better off not being a list.
+local MANY_LOCKS = 6
+
+-- A member that is too long for Redis to keep a sorted set as a list.
+local NO_LIST = '-----------------------------------------------------------------'
+
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history')
+    queue .. '-max-concurrency', 'max-job-history')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], DEFAULT_GRACE_PERIOD),
-    cap = history_cap(values[5]),
+    cap = history_cap(values[4]),
+    tracked = true, -- some jobs may be
+  }
+end
+
+-- The settings for jobs whose lock has ended.
+local function read_lost_settings(cap) -- cold
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    cap = cap,
+    grace = finite(values[1], DEFAULT_GRACE_PERIOD),
+    keep_failed = values[2],
+    initial_delay = values[3],
+    factor = values[4],
   }
 end
 
@@ -37,34 +56,64 @@ end
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings.grace, settings.cap) or {}
+  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
 
 -- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
 -- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
+-- One command asks for what many queues have none of: tracked, recurring and scheduled jobs.
 local function open_queue(queue, settings, wanted)
-  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
-  local scheduled = is_due(queue, 'scheduled')
+  local lost, recur, scheduled = is_due(queue, 'locks'), false, false
+  settings.tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
+    queue_key(queue, 'scheduled')) > 0
+  if settings.tracked then
+    recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
+  end
   if lost or recur or scheduled then
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
   return none
 end
 
--- Takes up to limit jids out of work, highest score first. A job that was timed out may have a
--- grace period left over from its previous lock.
+-- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
+-- their scores.
 local function take_work(run, queue, limit)
-  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-    if scored[i + 1] == 'inf' then
-      try('hdel', job_key(scored[i]), 'grace')
-    end
+  local work = queue_key(queue, 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
   end
   return jids
+end
+
+-- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
+-- added to the history.
+local function read_rest(jid, key, job, recorded, cap) -- cold
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
+  end
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+
+-- Adds n locks, which are scores and jids after the pair of NO_LIST, to those of a queue and the
+-- jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over all
+-- members. A set that has had a long member is none, until it is empty.
+local function add_locks(queue, worker, locks, n)
+  local first = n < MANY_LOCKS and 3 or 1
+  call('zadd', queue_key(queue, 'locks'), unpack(locks, first))
+  local held = try('zadd', worker_key(worker), unpack(locks, first))
+  if first == 1 then
+    call('zrem', queue_key(queue, 'locks'), NO_LIST)
+    if type(held) == 'number' then
+      call('zrem', worker_key(worker), NO_LIST)
+    end
+  end
 end
 
 -- Locks jids[first..last], at most a few hundred, and appends the result of show for each job to
@@ -72,22 +121,23 @@ end
 local function lock_some(queue, jids, first, last, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
+  local jobs, taken, waited, locks = {}, {}, {}, {'0', NO_LIST}
   local n = 0
   for i = first, last do
     local jid = jids[i]
     local key = job_key(jid)
-    local job = read_untaken(try, key)
-    if not job[JID] and not job.err and call('exists', key) == 1 then
-      job[JID] = jid
-    end
-    if job[JID] then
+    local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+      'tags', 'time')
+    if job[KLASS] or not job.err and call('exists', key) == 1 then
       n = n + 1
-      adopt_history(jid, job[HISTORY])
-      record(key, popped, cap)
+      -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
+      local entries = record(key, popped, cap)
+      if entries ~= 2 or string.find(jid, '-', 1, true) then
+        read_rest(jid, key, job, popped, cap)
+      end
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       jobs[n], taken[n], waited[n] = job, jid, now - finite(job[TIME], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
+      locks[2 * n + 1], locks[2 * n + 2] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
@@ -95,15 +145,14 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
   if n == 0 then
     return
   end
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  try('zadd', worker_key(worker), unpack(locks))
+  add_locks(queue, worker, locks, n)
   observe('wait', queue, waited)
-  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
+  local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
   for i = 1, n do
     if tracked[i] then
       publish('popped', taken[i])
     end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+    out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
 
@@ -112,4 +161,12 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
   end
+end
+
+-- The JSON of a job after it was taken, with the text more at its end.
+local function popped_json(jid, job, tracked, worker, expires, more)
+  job[FAILURE], job[SPAWNED_FROM_JID] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
+  job[HISTORY], job[JID] = false, jid
+  job[STATE], job[WORKER], job[EXPIRES] = 'running', worker, expires
+  return job_json(job, tracked, more)
 end

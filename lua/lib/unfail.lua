@@ -48,16 +48,18 @@ end
 
 -- Puts failed jobs into queues. The caller removes them from their groups.
 local function unfail(jobs)
-  local queues = add_work(jobs)
+  local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
     local key = job_key(job.jid)
+    jids[i] = job.jid
     adopt_history(job.jid, job.history)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or DEFAULT_RETRIES)
   end
+  unfile_failures(jids)
   for i = 1, #queues do
     know_unlisted(queues[i])
     wake(queues[i])

@@ -12,15 +12,17 @@ import (
 func TestEachSettingHasItsDefault(t *testing.T) {
 	e := newEnv(t)
 	defaults := map[string]string{
-		qless.ConfigApplication:      "qless",
-		qless.ConfigGracePeriod:      "10",
-		qless.ConfigHeartbeat:        "60",
-		qless.ConfigHistogramHistory: "7",
-		qless.ConfigJobsHistory:      "604800",
-		qless.ConfigJobsHistoryCount: "50000",
-		qless.ConfigMaxJobHistory:    "100",
-		qless.ConfigMaxWorkerAge:     "86400",
-		qless.ConfigStatsHistory:     "30",
+		qless.ConfigApplication:         "qless",
+		qless.ConfigBackoffFactor:       "3",
+		qless.ConfigBackoffInitialDelay: "0",
+		qless.ConfigGracePeriod:         "10",
+		qless.ConfigHeartbeat:           "60",
+		qless.ConfigHistogramHistory:    "7",
+		qless.ConfigJobsHistory:         "604800",
+		qless.ConfigJobsHistoryCount:    "50000",
+		qless.ConfigMaxJobHistory:       "100",
+		qless.ConfigMaxWorkerAge:        "86400",
+		qless.ConfigStatsHistory:        "30",
 	}
 	all, err := e.Config().All(t.Context())
 	require.NoError(t, err)
@@ -30,9 +32,11 @@ func TestEachSettingHasItsDefault(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	got, err := e.Config().Get(t.Context(), "unknown")
-	require.NoError(t, err)
-	require.Empty(t, got)
+	for _, name := range []string{"unknown", qless.ConfigJobsFailedHistory, qless.ConfigSyncEnabled} {
+		got, err := e.Config().Get(t.Context(), name)
+		require.NoError(t, err)
+		require.Empty(t, got)
+	}
 }
 
 func TestSettingsAreSetAndUnset(t *testing.T) {
@@ -51,6 +55,12 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 		{qless.ConfigMaxJobHistory, uint8(7), "7"},
 		{qless.ConfigMaxJobHistory, 7.0, "7"},
 		{qless.ConfigApplication, "mine é \"x\"", "mine é \"x\""},
+		{qless.ConfigBackoffFactor, 1.5, "1.5"},
+		{qless.ConfigBackoffInitialDelay, 2 * time.Minute, "120"},
+		{qless.ConfigJobsFailedHistory, 7 * 24 * time.Hour, "604800"},
+		{qless.ConfigJobsFailedHistory, 0, "0"},
+		{qless.ConfigSyncEnabled, true, "1"},
+		{qless.ConfigSyncEnabled, "0", "0"},
 		{"a queue-max-concurrency", 3, "3"},
 		{"a queue-heartbeat", 2.5, "2.5"},
 	} {
@@ -76,17 +86,21 @@ func TestSettingsAreSetAndUnset(t *testing.T) {
 func TestSetRefusesWhatASettingCanNotBe(t *testing.T) {
 	e := newEnv(t)
 	bad := map[string][]any{
-		qless.ConfigApplication:      {"", "\xff", 5, true, nil},
-		qless.ConfigGracePeriod:      {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
-		qless.ConfigHeartbeat:        {"", "x", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
-		"q-heartbeat":                {"", "x", 0, -1},
-		"q-max-concurrency":          {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
-		qless.ConfigHistogramHistory: {"x", -1, 0.5, time.Hour},
-		qless.ConfigJobsHistory:      {"x", -1},
-		qless.ConfigJobsHistoryCount: {"x", -1, 0.5},
-		qless.ConfigMaxJobHistory:    {"x", -1, 0.5},
-		qless.ConfigMaxWorkerAge:     {"x", -1},
-		qless.ConfigStatsHistory:     {"x", -1, 0.5},
+		qless.ConfigApplication:         {"", "\xff", 5, true, nil},
+		qless.ConfigBackoffFactor:       {"", "x", -1, time.Second},
+		qless.ConfigBackoffInitialDelay: {"", "x", -1, -time.Second},
+		qless.ConfigGracePeriod:         {"", "x", "nan", "inf", "1e400", true, nil, -1, []byte("1")},
+		qless.ConfigHeartbeat:           {"", "x", "+Inf", 0, -1, time.Duration(0), -time.Second, "1,5"},
+		"q-heartbeat":                   {"", "x", 0, -1},
+		"q-max-concurrency":             {"", "many", -1, -3.5, 2.5, "2.5", 1e10, time.Second},
+		qless.ConfigHistogramHistory:    {"x", -1, 0.5, time.Hour},
+		qless.ConfigJobsFailedHistory:   {"", "x", -1, true},
+		qless.ConfigJobsHistory:         {"x", -1},
+		qless.ConfigJobsHistoryCount:    {"x", -1, 0.5},
+		qless.ConfigMaxJobHistory:       {"x", -1, 0.5},
+		qless.ConfigMaxWorkerAge:        {"x", -1},
+		qless.ConfigStatsHistory:        {"x", -1, 0.5},
+		qless.ConfigSyncEnabled:         {"", "yes", 2, nil},
 	}
 	e.unchanged(func() {
 		for name, values := range bad {

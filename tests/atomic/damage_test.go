@@ -83,6 +83,10 @@ var commands = []string{
 	"queue.forget|30|a|b",
 	"worker.deregister|30|w1|w2",
 	"depart|30|w1||0|a|b",
+	"popByJid|30|a|waiting|w3",
+	"subscription|30|a|add|x.*",
+	"subscription|30|a|remove|y.*",
+	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
 }
 

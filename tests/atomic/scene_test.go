@@ -75,6 +75,7 @@ var scene = []string{
 	"recur|24|b|r in b|K|{}|interval|60|9000",
 	"track|25|track|parent",
 	"track|25|track|waiting",
+	"subscription|26|a|add|y.*",
 }
 
 // run runs a line: a command, the seconds after the start, and its arguments.

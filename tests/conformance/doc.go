@@ -11,4 +11,7 @@
 //   - The keys are the same after the last step, whatever their expiry. A tag that no job
 //     has may stay in ql:tags with the score 0, or go.
 //   - Extensions are not looked at: keys and channels under ql:x:, and fields under x:.
+//
+// The traces of the script of qless-php also leave out the keys that only it keeps, and those that
+// a trace names as free. Replies of tags, and the lists in those of subscription all, are sets.
 package conformance

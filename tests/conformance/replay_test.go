@@ -33,7 +33,7 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("step %d %s: %w", i, want, err)
 		}
-		for _, text := range want.deviations(got) {
+		for _, text := range inAnyOrder(want.Command, want.outcome).deviations(inAnyOrder(want.Command, got)) {
 			found = append(found, deviation{i, fmt.Sprintf("step %d %s: %s", i, want, text)})
 		}
 	}
@@ -41,6 +41,8 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 	if err != nil {
 		return nil, err
 	}
+	tr.dropFree(tr.Keys)
+	tr.dropFree(got)
 	for _, text := range differences(tr.Keys, got) {
 		found = append(found, deviation{len(tr.Steps), "in the end: " + text})
 	}

@@ -15,6 +15,8 @@ import (
 // A trace is a sequence of commands with all that came of them.
 type trace struct {
 	Name  string
+	PHP   []string // what it is about, if it is of the script of qless-php
+	Free  []string // patterns of keys that are not compared
 	Steps []step
 	Keys  keyspace
 }
@@ -46,10 +48,16 @@ func (s step) String() string {
 	return text
 }
 
-// readTraces reads all traces of the file.
+// readTraces reads all traces of the stock script.
 func readTraces(t *testing.T) []trace {
 	t.Helper()
-	file, err := os.Open("testdata/fuzz.jsonl.gz")
+	return readFile(t, "testdata/fuzz.jsonl.gz")
+}
+
+// readFile reads all traces of a file.
+func readFile(t *testing.T, name string) []trace {
+	t.Helper()
+	file, err := os.Open(name)
 	require.NoError(t, err)
 	defer file.Close()
 	text, err := gzip.NewReader(bufio.NewReader(file))

@@ -30,13 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// others are what shares Redis with this package: a client of another language that runs our
-// script, and a script that is not ours.
+// others are what shares Redis with this package: clients of other languages that run our script,
+// and a script that is not ours.
 var others = []struct {
 	name  string
 	start func(t *testing.T, server *testkit.Server) side
 }{
 	{"client", startPeer},
+	{"PHP", startPHP},
 	{"stock script", startStock},
 }
 

@@ -23,6 +23,8 @@ import (
 type peer struct {
 	requests io.Writer
 	answers  *bufio.Scanner
+	workers  []string // the names of its workers
+	worker   []string // the program that is one of them, given its name and the URL
 }
 
 // startPeer starts the program of python/, or another one that QLESS_PEER names.
@@ -31,6 +33,34 @@ func startPeer(t *testing.T, server *testkit.Server) side {
 	if len(command) == 0 {
 		command = []string{venv(t), "python/driver.py"}
 	}
+	p := runPeer(t, server, command)
+	p.workers = []string{"SerialWorker", "ForkingWorker"}
+	p.worker = []string{venv(t), inFolder(t, "python/worker.py")}
+	return p
+}
+
+// startPHP starts the program of php/.
+func startPHP(t *testing.T, server *testkit.Server) side {
+	lacking := "PHP shares no Redis here: please install what Debian calls php-cli and php-predis"
+	if client := os.Getenv("QLESS_PHP"); client == "" {
+		output, err := exec.Command("php", "-r", "require 'Predis/autoload.php';").CombinedOutput()
+		require.NoError(t, err, "%s\n%s", lacking, output)
+	}
+	p := runPeer(t, server, []string{"php", "php/driver.php"})
+	p.workers = []string{"first in PHP", "second in PHP"}
+	p.worker = []string{"php", inFolder(t, "php/worker.php")}
+	return p
+}
+
+// inFolder returns the whole path of a file of this folder.
+func inFolder(t *testing.T, name string) string {
+	path, err := filepath.Abs(name)
+	require.NoError(t, err)
+	return path
+}
+
+// runPeer starts a program that is a side.
+func runPeer(t *testing.T, server *testkit.Server, command []string) *peer {
 	process := exec.Command(command[0], append(command[1:], "redis://"+server.Addr())...)
 	process.Stderr = os.Stderr
 	requests, err := process.StdinPipe()

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,9 +128,9 @@ func count(ctx context.Context, rdb *redis.Client, jid string) error {
 // startTheirs starts workers of the other side. The channel is closed when each of them has run
 // a job.
 func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{} {
-	names := []string{"SerialWorker", "ForkingWorker"}
-	met := meet(t, server.Client(t), names)
 	if s, ok := them.(*stock); ok {
+		names := []string{"one", "another"}
+		met := meet(t, server.Client(t), names)
 		var working sync.WaitGroup
 		t.Cleanup(working.Wait)
 		for _, name := range names {
@@ -139,8 +139,10 @@ func startTheirs(t *testing.T, server *testkit.Server, them side) <-chan struct{
 		}
 		return met
 	}
-	for _, name := range names {
-		startWorker(t, server, name)
+	p := them.(*peer)
+	met := meet(t, server.Client(t), p.workers)
+	for _, name := range p.workers {
+		startWorker(t, server, p.worker, name)
 	}
 	return met
 }
@@ -170,13 +172,12 @@ func meet(t *testing.T, rdb *redis.Client, names []string) <-chan struct{} {
 	return met
 }
 
-// startWorker starts a worker of qless-py, and ends it with the test.
-func startWorker(t *testing.T, server *testkit.Server, kind string) {
-	scripts, err := filepath.Abs("python")
-	require.NoError(t, err)
-	process := exec.Command(venv(t), filepath.Join(scripts, "worker.py"), kind, "redis://"+server.Addr())
+// startWorker starts a worker of another client, and ends it with the test.
+func startWorker(t *testing.T, server *testkit.Server, command []string, name string) {
+	args := append(slices.Clone(command[1:]), name, "redis://"+server.Addr())
+	process := exec.Command(command[0], args...)
 	process.Dir = t.TempDir() // they make folders where they are
-	process.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
+	process.Env = append(os.Environ(), "PYTHONPATH="+inFolder(t, "python"), "PYTHONDONTWRITEBYTECODE=1")
 	var printed strings.Builder
 	process.Stdout, process.Stderr = &printed, &printed
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -185,7 +186,7 @@ func startWorker(t *testing.T, server *testkit.Server, kind string) {
 		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with those that it forked
 		_ = process.Wait()
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", kind, printed.String())
+			t.Logf("%s printed:\n%s", name, printed.String())
 		}
 	})
 }

@@ -173,6 +173,7 @@ func (m *queues) compareGroups(p *problems, k *keyspace) {
 	if len(k.groups) != len(m.groups) {
 		p.add("failure groups: the server has %q, the model %q", inOrder(k.groups), inOrder(m.groups))
 	}
+	compareScores(p, "failed jobs to be deleted", k.at("failed-jobs-list").scores, m.filed)
 	for name, jids := range m.groups {
 		if got := in(k.groups, name).members; !slices.Equal(got, jids) {
 			p.add("group %s: the server says %q, the model %q", name, got, jids)

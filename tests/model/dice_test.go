@@ -349,6 +349,9 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigJobsHistory, "0", "3600", "604800"},
 		{qless.ConfigMaxJobHistory, "0", "1", "2", "5", "10", "10"},
 		{qless.ConfigMaxWorkerAge, "60", "86400"},
+		{qless.ConfigBackoffInitialDelay, "0", "0", "0.5", "5", "-1"},
+		{qless.ConfigBackoffFactor, "1", "2", "0.5"},
+		{qless.ConfigJobsFailedHistory, "0", "60", "3600", "86400"},
 	}
 	drawn := pick(d, values)
 	return drawn[0], pick(d, drawn[1:])

@@ -288,7 +288,7 @@ func (k *keyspace) place(key string, e *entry) bool {
 	case "completed":
 		file(k.holders, area, e)
 		return e.is("zset")
-	case "queues", "workers", "tracked", "tags":
+	case "queues", "workers", "tracked", "tags", "failed-jobs-list":
 		return e.is("zset")
 	case "failures", "paused_queues":
 		return e.is("set")

@@ -15,6 +15,7 @@ type queues struct {
 	jobs    map[string]*job
 	recurs  map[string]*recurring
 	groups  map[string][]string           // the failed jobs of a group, the latest first
+	filed   map[string]float64            // failed jobs that are to be deleted: when they failed
 	held    map[string]map[string]float64 // by worker and jid: when the lock ends
 	seen    map[string]float64            // when a worker last asked for jobs
 	known   map[string]float64            // when a queue was first seen
@@ -46,7 +47,8 @@ type handleKey struct{ worker, jid string }
 func newQueues() *queues {
 	return &queues{
 		jobs: map[string]*job{}, recurs: map[string]*recurring{}, groups: map[string][]string{},
-		held: map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
+		filed: map[string]float64{},
+		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
 		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
@@ -208,6 +210,7 @@ func (m *queues) unfile(j *job) {
 	group := j.failure.group
 	m.setGroup(group, without(m.groups[group], j.jid))
 	m.count(j.queue, j.failure.when).failed--
+	delete(m.filed, j.jid)
 }
 
 func (m *queues) setGroup(name string, jids []string) {
@@ -225,6 +228,27 @@ func (m *queues) file(j *job, why failure) {
 	today := m.count(j.queue, m.now)
 	today.failures++
 	today.failed++
+	m.limitFailures(j)
+}
+
+// limitFailures notes when a job failed, and deletes those that failed too long ago, if there is a
+// limit. One that others depend on is kept for that time again.
+func (m *queues) limitFailures(j *job) {
+	limit := m.setting(qless.ConfigJobsFailedHistory, -1)
+	if limit < 0 {
+		return
+	}
+	m.filed[j.jid] = m.now
+	for jid, when := range m.filed {
+		switch old := m.jobs[jid]; {
+		case when > m.now-limit:
+		case len(old.dependents) > 0:
+			m.filed[jid] = m.now
+		default:
+			m.unfile(old)
+			m.remove(old)
+		}
+	}
 }
 
 // remove deletes a job. Whoever tracks it, or was given it once, is not told.

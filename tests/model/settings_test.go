@@ -120,6 +120,7 @@ func predictUnfail(m *queues, s step) outcome {
 	for _, jid := range group[staying:] {
 		j := m.jobs[jid]
 		m.count(j.queue, j.failure.when).failed--
+		delete(m.filed, jid)
 		m.unfail(j, cmp.Or(s.Queue, j.queue))
 	}
 	m.setGroup(s.Group, group[:staying])

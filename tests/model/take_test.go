@@ -142,10 +142,15 @@ func (m *queues) expire(queue string, limit int) []*job {
 		}
 		j.remaining--
 		j.grace = false
-		if j.remaining >= 0 {
-			taken = append(taken, j)
-		} else {
+		switch initial := m.setting(qless.ConfigBackoffInitialDelay, 0); {
+		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
+		case initial > 0:
+			factor := m.setting(qless.ConfigBackoffFactor, 3)
+			delay := initial * math.Pow(factor, float64(j.retries-j.remaining))
+			j.state, j.score = qless.StateScheduled, m.now+delay
+		default:
+			taken = append(taken, j)
 		}
 	}
 	return taken

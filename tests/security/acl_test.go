@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 var (
 	looking = []string{
 		"config.get", "failed", "get", "jobs", "length", "multiget", "peek", "queues", "recur.get", "stats",
-		"tag", "track", "workers",
+		"tag", "tags", "track", "tracked", "workerJobs", "workers", "workersCount",
 	}
 	working = []string{
 		"depart", "finish", "queues.ready", "renew", "reserve", "schedule", "schedule.last", "wake", "workers",

@@ -1,0 +1,402 @@
+package luasrc
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A function costs a closure on each call of the script, and a call each time it runs. inline puts
+// the body of a function in place of a call
+//
+//   - of a function that only returns an expression, if the arguments can be substituted in it;
+//   - of a function that is called once, or small, if its calls are whole statements.
+//
+// Functions that are no longer called are left out by arrange.
+func inline(chunks []chunk) []chunk {
+	chunks = slices.Clone(chunks)
+	for changed := true; changed; {
+		changed = false
+		for i := range chunks {
+			f, ok := parseFunction(chunks[i])
+			if !ok {
+				continue
+			}
+			if f.expression() != "" {
+				changed = f.substitute(chunks, i) || changed
+			} else {
+				changed = f.move(chunks, i) || changed
+			}
+		}
+	}
+	return chunks
+}
+
+// function is a top-level function that may be inlined.
+type function struct {
+	name   string
+	params []string
+	body   []string // its lines, without the first and the last
+}
+
+var (
+	functionHead = regexp.MustCompile(`^local function (\w+)\(([\w, ]*)\)$`)
+	callLine     = regexp.MustCompile(`^( *)(return |(?:local )?[\w, ]+ = )?(\w+)\(`)
+	returnLine   = regexp.MustCompile(`^( *)return\b ?`)
+	localNames   = regexp.MustCompile(`\blocal (?:function )?([\w, ]+)|\bfor ([\w, ]+) (?:in|=)|\bfunction ?\w*\(([\w, ]*)\)`)
+	simple       = regexp.MustCompile(`^(?:[\w.]+|[\w.]+\[\w+\]|'[^']*')$`)
+)
+
+// parseFunction returns the function that a chunk is, unless it can't be inlined: it is cold, has
+// variable arguments or makes closures, or calls itself.
+func parseFunction(c chunk) (function, bool) {
+	lines := strings.Split(c.code, "\n")
+	m := functionHead.FindStringSubmatch(lines[0])
+	if m == nil || c.cold {
+		return function{}, false
+	}
+	f := function{name: m[1], params: list(m[2]), body: lines[1 : len(lines)-1]}
+	used := words(strings.Join(f.body, "\n"))
+	return f, !used["function"] && !used[f.name]
+}
+
+func list(names string) []string {
+	if names == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(names), ", ")
+}
+
+// expression returns the one value that is all the function returns, or "".
+func (f function) expression() string {
+	m := returnLine.FindString(f.body[0])
+	if m == "" {
+		return ""
+	}
+	text := strings.TrimPrefix(f.body[0], m)
+	for _, line := range f.body[1:] {
+		text += " " + strings.TrimSpace(line)
+	}
+	if values, _ := arguments(text+")", 0); len(values) != 1 {
+		return ""
+	}
+	return text
+}
+
+// substitute replaces calls with the function's expression.
+func (f function) substitute(chunks []chunk, at int) bool {
+	expression, changed := f.expression(), false
+	pattern := regexp.MustCompile(`\b` + f.name + `\(`)
+	for i, c := range chunks {
+		if c.name == f.name || f.captured(c.code, chunks, at) {
+			continue
+		}
+		code, from := c.code, 0
+		for {
+			found := pattern.FindStringIndex(code[from:])
+			if found == nil {
+				break
+			}
+			start, open := from+found[0], from+found[1]
+			args, end := arguments(code, open)
+			replaced, ok := f.apply(expression, args)
+			switch {
+			case !ok:
+				from = open
+			case startsStatement(code, start):
+				code, from = code[:start]+replaced+code[end:], start+len(replaced)
+			default:
+				code, from = code[:start]+"("+replaced+")"+code[end:], start+len(replaced)+2
+			}
+		}
+		changed = changed || code != c.code
+		chunks[i].code = code
+	}
+	return changed
+}
+
+// startsStatement reports whether a line begins at a place in the code, as far as it is code.
+func startsStatement(code string, at int) bool {
+	line := code[strings.LastIndexByte(code[:at], '\n')+1 : at]
+	return strings.TrimSpace(line) == ""
+}
+
+// apply returns an expression with arguments in place of the parameters, if each may be evaluated
+// there: it is simple, or the only one that is not, and used once.
+func (f function) apply(expression string, args []string) (string, bool) {
+	if len(args) != len(f.params) {
+		return "", false
+	}
+	complex := 0
+	values := map[string]string{}
+	for i, param := range f.params {
+		if !simple.MatchString(args[i]) {
+			complex++
+			if count(expression, param) != 1 {
+				return "", false
+			}
+			values[param] = "(" + args[i] + ")"
+			continue
+		}
+		values[param] = args[i]
+	}
+	return replaceNames(expression, values), complex <= 1
+}
+
+// nameOrLiteral finds names, other than fields and the keys of tables, and literals.
+var nameOrLiteral = regexp.MustCompile(`'[^'\n]*'|[.\w]*\w(?: = )?`)
+
+func replaceNames(code string, values map[string]string) string {
+	return nameOrLiteral.ReplaceAllStringFunc(code, func(found string) string {
+		first, rest, dotted := strings.Cut(found, ".")
+		value, ok := values[first]
+		if !ok {
+			return found
+		}
+		if dotted {
+			return value + "." + rest
+		}
+		return value
+	})
+}
+
+func count(code, name string) int {
+	n := 0
+	for _, found := range nameOrLiteral.FindAllString(code, -1) {
+		if first, _, _ := strings.Cut(found, "."); first == name {
+			n++
+		}
+	}
+	return n
+}
+
+// arguments returns the arguments of a call whose list begins at a place in the code, and where
+// the call ends.
+func arguments(code string, from int) (args []string, end int) {
+	depth, quoted, start := 1, false, from
+	for at := from; ; at++ {
+		switch c := code[at]; {
+		case c == '\'':
+			quoted = !quoted
+		case quoted:
+		case c == '(' || c == '{' || c == '[':
+			depth++
+		case c == ')' || c == '}' || c == ']':
+			depth--
+		}
+		if depth == 0 || depth == 1 && !quoted && code[at] == ',' {
+			if arg := strings.Join(strings.Fields(code[start:at]), " "); arg != "" {
+				args = append(args, arg)
+			}
+			start = at + 1
+		}
+		if depth == 0 {
+			return args, at + 1
+		}
+	}
+}
+
+// move puts the function's body in place of its calls, if all of them can be replaced and the
+// script does not grow much.
+func (f function) move(chunks []chunk, at int) bool {
+	moved, calls := slices.Clone(chunks), 0
+	for i, c := range chunks {
+		n := count(c.code, f.name)
+		if i == at || n == 0 {
+			continue
+		}
+		if c.cold || f.captured(c.code, chunks, at) {
+			return false
+		}
+		calls += n
+		for range n {
+			code, ok := f.moveOne(moved[i].code)
+			if !ok {
+				return false
+			}
+			moved[i].code = code
+		}
+	}
+	if calls > 1 && calls*len(f.body) > maxGrowth {
+		return false
+	}
+	copy(chunks, moved)
+	return calls > 0
+}
+
+// maxGrowth is how many lines all copies of a function with several calls may have.
+const maxGrowth = 40
+
+// moveOne puts the function's body in place of its first call in the code.
+func (f function) moveOne(code string) (string, bool) {
+	lines := strings.Split(code, "\n")
+	for i, line := range lines {
+		m := callLine.FindStringSubmatch(line)
+		if m == nil || m[3] != f.name {
+			continue
+		}
+		rest := strings.Join(lines[i:], "\n")
+		args, end := arguments(rest, len(m[0]))
+		if end < len(rest) && rest[end] != '\n' {
+			return "", false
+		}
+		block, ok := f.block(m[1], m[2], args)
+		moved := append(slices.Clone(lines[:i]), block...)
+		return strings.Join(moved, "\n") + rest[end:], ok
+	}
+	return "", false
+}
+
+// block returns the statements that do what a call of the function does. target is what the call's
+// value is for: "return ", an assignment, or nothing.
+func (f function) block(indent, target string, args []string) ([]string, bool) {
+	declared := names(strings.Join(f.body, "\n"))
+	for _, param := range f.params {
+		declared[param] = true
+	}
+	tail := target == "return "
+	assigned := strings.TrimSuffix(strings.TrimPrefix(target, "local "), " = ")
+	if !tail && target != "" {
+		for _, name := range list(assigned) {
+			if declared[name] || words(strings.Join(args, " "))[name] && strings.HasPrefix(target, "local ") {
+				return nil, false
+			}
+		}
+	}
+	body, early, ok := f.body, false, true
+	if !tail {
+		body, early, ok = f.withoutReturns(assigned)
+	}
+	if !ok || len(args) > len(f.params) {
+		return nil, false
+	}
+	var block []string
+	if strings.HasPrefix(target, "local ") {
+		block = append(block, indent+"local "+assigned)
+	}
+	open, closing := "do", "end"
+	if early {
+		open, closing = "repeat", "until true"
+	}
+	block = append(block, indent+open)
+	if len(f.params) > 0 {
+		line := indent + "  local " + strings.Join(f.params, ", ")
+		if len(args) > 0 {
+			line += " = " + strings.Join(args, ", ")
+		}
+		block = append(block, line)
+	}
+	for _, line := range body {
+		block = append(block, indent+line)
+	}
+	return append(block, indent+closing), true
+}
+
+// withoutReturns returns the body with assignments in place of its return statements, and whether
+// it leaves a loop around the body early. It fails if a return statement is in a loop.
+func (f function) withoutReturns(assigned string) (body []string, early, ok bool) {
+	ended := false // the body ends with a return statement
+	for i := 0; i < len(f.body); i++ {
+		m := returnLine.FindStringSubmatch(f.body[i])
+		if m == nil {
+			body = append(body, f.body[i])
+			continue
+		}
+		if inLoop(f.body, i, len(m[1])) {
+			return nil, false, false
+		}
+		value := strings.TrimPrefix(f.body[i], m[0])
+		last := i
+		for !complete(strings.Join(f.body[i:last+1], "\n")) || last+1 < len(f.body) && indentation(f.body[last+1]) > len(m[1]) {
+			last++
+		}
+		statement := append([]string{value}, f.body[i+1:last+1]...)
+		switch {
+		case assigned != "" && value == "":
+			body = append(body, m[1]+assigned+" = nil")
+		case assigned != "":
+			body = append(body, m[1]+assigned+" = "+strings.Join(statement, "\n"))
+		case strings.HasSuffix(statement[len(statement)-1], ")") && callLine.MatchString(value):
+			body = append(body, m[1]+strings.Join(statement, "\n"))
+		case value != "" && !simple.MatchString(value):
+			return nil, false, false
+		}
+		i = last
+		if len(m[1]) == 2 {
+			ended = true
+		} else {
+			body = append(body, m[1]+"break")
+			early = true
+		}
+	}
+	if assigned != "" && !ended {
+		body = append(body, "  "+assigned+" = nil")
+	}
+	return body, early, true
+}
+
+// inLoop reports whether a line that is indented so far is in a loop.
+func inLoop(lines []string, at, indent int) bool {
+	for i := at - 1; i >= 0; i-- {
+		if own := indentation(lines[i]); own < indent {
+			indent = own
+			line := strings.TrimSpace(lines[i])
+			if strings.HasPrefix(line, "for ") || strings.HasPrefix(line, "while ") || line == "repeat" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// complete reports whether all brackets in code are closed.
+func complete(code string) bool {
+	code = literal.ReplaceAllString(code, "")
+	return strings.Count(code, "(")+strings.Count(code, "{") == strings.Count(code, ")")+strings.Count(code, "}")
+}
+
+func indentation(line string) int {
+	return len(line) - len(strings.TrimLeft(line, " "))
+}
+
+// names returns the names that code declares.
+func names(code string) map[string]bool {
+	declared := map[string]bool{}
+	for _, m := range localNames.FindAllStringSubmatch(literal.ReplaceAllString(code, "''"), -1) {
+		for _, group := range m[1:] {
+			for _, name := range list(group) {
+				declared[name] = true
+			}
+		}
+	}
+	return declared
+}
+
+// captured reports whether a host declares a name of its own that, in the function at a place among
+// the chunks, means a top-level one.
+func (f function) captured(host string, chunks []chunk, at int) bool {
+	declared, used := names(host), words(strings.Join(f.body, "\n"))
+	for _, param := range f.params {
+		delete(used, param)
+	}
+	for name := range names(strings.Join(f.body, "\n")) {
+		delete(used, name)
+	}
+	for _, c := range chunks[:at] {
+		for name := range names(firstLine(c)) {
+			if declared[name] && used[name] && c.code != host {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func firstLine(c chunk) string {
+	if c.name == "" {
+		return c.code
+	}
+	line, _, _ := strings.Cut(c.code, "\n")
+	line, _, _ = strings.Cut(line, "(")
+	return line
+}

@@ -1,0 +1,38 @@
+-- popByJid: locks one chosen job of a queue for a worker, if it is waiting there. For clients in
+-- PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, jid, worker
+-- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
+--          queue, or the queue is paused. Its running jobs may exceed <queue>-max-concurrency
+-- Errors   Queue(), Pop()
+-- Cost     3 commands when there is no such job, else 17
+-- Repeat   once
+-- Needs    del exists expire hdel hget hkeys hmget hset lindex lpush lrange ltrim publish rpop
+--          rpush sismember smembers time zadd zcard zmscore zrem
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/take.lua"
+
+local queue = required('Queue', 'queue', ARGV[2])
+local jid = required('Pop', 'jid', ARGV[3])
+local worker = required('Pop', 'worker', ARGV[4])
+
+must_publish()
+local job = call('hmget', job_key(jid), 'state', 'queue')
+if job[1] ~= 'waiting' or job[2] ~= queue or
+  call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return '[{}]'
+end
+local settings = read_settings(queue)
+call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked
+if call('zrem', queue_key(queue, 'work'), jid) == 0 then
+  return '[{}]'
+end
+local out = {}
+lock(queue, {jid}, worker, settings, popped_json, out)
+write_first('zadd', prefix .. 'workers', stamp, worker)
+return '[' .. out[1] .. ']'

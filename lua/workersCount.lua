@@ -1,0 +1,13 @@
+-- workersCount: how many workers there are, those not seen for long among them. For clients in PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW
+-- Returns  an integer
+-- Errors   none
+-- Cost     1 command
+-- Repeat   safe
+-- Needs    zcard
+
+-- @include "lib/base.lua"
+
+return call('zcard', prefix .. 'workers')

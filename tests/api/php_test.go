@@ -1,0 +1,490 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// asPHP runs a line by the drop-in script, as the client of another language does: a command and
+// its arguments after NOW, parted by bars.
+func (e *env) asPHP(line string) any {
+	e.t.Helper()
+	command, args := arguments(line)
+	args = append([]any{command, scripts.Time(e.clock.Now())}, args...)
+	reply, err := scripts.RunDropIn(e.t.Context(), e.rdb, args...)
+	require.NoError(e.t, err, line)
+	return reply
+}
+
+// list runs a line whose reply is a list, as JSON or not.
+func (e *env) list(line string) []string {
+	e.t.Helper()
+	list := []string{}
+	switch reply := e.asPHP(line).(type) {
+	case string:
+		if reply != "{}" {
+			require.NoError(e.t, json.Unmarshal([]byte(reply), &list), "%s: %s", line, reply)
+		}
+	case []any:
+		for _, item := range reply {
+			list = append(list, item.(string))
+		}
+	}
+	return list
+}
+
+// exists reports whether a job is there.
+func (e *env) exists(jid string) bool {
+	e.t.Helper()
+	return e.rdb.Exists(e.t.Context(), "ql:j:"+jid).Val() == 1
+}
+
+func TestAJobIsPoppedByItsID(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("first"), qless.Priority(9))
+	e.put("q", qless.JID("second"))
+	require.NoError(t, e.Queue("q").SetMaxConcurrency(t.Context(), 1))
+	e.pop("q")
+
+	reply := e.asPHP("popByJid|q|second|w2").(string)
+	var jobs []struct{ JID, State, Worker string }
+	require.NoError(t, json.Unmarshal([]byte(reply), &jobs))
+	require.Len(t, jobs, 1)
+	require.Equal(t, "second running w2", strings.Join([]string{jobs[0].JID, jobs[0].State, jobs[0].Worker}, " "))
+	require.Equal(t, []string{"put", "popped"}, whats(e.job("second").History))
+	require.Equal(t, []string{"second"}, e.list("workerJobs|w2"))
+	require.Equal(t, 2, e.counts("q").Running)
+}
+
+func TestAJobThatDoesNotWaitInTheQueueIsNotPoppedByItsID(t *testing.T) {
+	e := stage(t)
+	e.put("other", qless.JID("elsewhere"))
+	e.put("q", qless.JID("later"), qless.Delay(time.Minute))
+	e.clock.Advance(time.Hour)
+	for _, jid := range []string{"running", "theirs", "nowhere", "lost in failure", "child", "later", "elsewhere", "unknown"} {
+		e.unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|"+jid+"|w9"), jid) })
+	}
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	e.unchanged(func() { require.Equal(t, "[{}]", e.asPHP("popByJid|q|waiting|w9")) })
+}
+
+func TestTrackedLeavesOutWhatWasTrackedLongAgo(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigJobsHistory, time.Minute)
+	for i := range 3 {
+		e.put("q", qless.JID(fmt.Sprint(i)))
+		require.NoError(t, e.job(fmt.Sprint(i)).Track(t.Context()))
+		e.clock.Advance(20 * time.Second)
+	}
+	require.Equal(t, []string{"1", "2"}, e.list("tracked"))
+	e.clock.Advance(20 * time.Second)
+	require.Equal(t, []string{"2"}, e.list("tracked"))
+	require.True(t, e.job("0").Tracked, "it is tracked all the same")
+}
+
+func TestCompletedJobsAreListedByQueue(t *testing.T) {
+	e := newEnv(t)
+	require.Empty(t, e.list("jobs|complete|"))
+	require.Empty(t, e.list("jobs|complete|q"))
+	for i := range 250 {
+		queue := "q"
+		if i%2 == 1 {
+			queue = "p"
+		}
+		e.put(queue, qless.JID(fmt.Sprint(i)))
+		e.clock.Advance(time.Second)
+		require.NoError(t, e.pop(queue).Complete(t.Context()))
+	}
+	require.Len(t, e.list("jobs|complete|"), 25)
+	require.Equal(t, []string{"249", "248"}, e.list("jobs|complete||0|2"))
+	require.Equal(t, []string{"248", "247"}, e.list("jobs|complete|1|2"), "as clients in Ruby ask")
+	require.Equal(t, []string{"248", "246", "244"}, e.list("jobs|complete|q|0|3"))
+	require.Equal(t, []string{"246", "244"}, e.list("jobs|complete|q|1|2"))
+	require.Len(t, e.list("jobs|complete|q"), 25)
+	require.Len(t, e.list("jobs|complete|p|5"), 25)
+	require.Len(t, e.list("jobs|complete|p|0|500"), 125)
+	require.Empty(t, e.list("jobs|complete|q|0|0"))
+	require.Empty(t, e.list("jobs|complete|nowhere|0|25"))
+
+	e.put("3", qless.JID("numeric"))
+	require.NoError(t, e.pop("3").Complete(t.Context()))
+	require.Equal(t, []string{"numeric"}, e.list("jobs|complete|3|0|5"))
+	e.put("q", qless.JID("moved"))
+	require.NoError(t, e.pop("q").Next(t.Context(), "r"))
+	require.NoError(t, e.pop("r").Complete(t.Context()))
+	require.Equal(t, []string{"moved"}, e.list("jobs|complete|r"))
+}
+
+// The put of a job with a long history is not among its last entries.
+func TestTheQueueOfACompletedJobIsFoundInALongHistory(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	job := e.pop("q")
+	for range 30 {
+		require.NoError(t, job.Log(t.Context(), "step", nil))
+	}
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, []string{"j"}, e.list("jobs|complete|q"))
+}
+
+func TestNoWaitingJobsAreListedWhenNoneAreAskedFor(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	require.Empty(t, e.list("jobs|waiting|q|0|0"))
+	require.Equal(t, []string{"j"}, e.list("jobs|waiting|q|0|1"))
+}
+
+func TestQueuesSubscribeToTopics(t *testing.T) {
+	e := newEnv(t)
+	require.Equal(t, "{}", e.asPHP("subscription||all|"))
+	require.Empty(t, e.list("subscription|q|get"))
+	require.Equal(t, []string{"q"}, e.list("subscription|q|add|q"))
+	require.Equal(t, []string{"q", "q"}, e.list("subscription|q|add|"))
+	require.Equal(t, []string{"q", "q"}, e.list("subscription|q|add|q"))
+	require.Equal(t, []string{"ql:topicsq"}, e.list("subscription|q|get|"))
+	want := map[string][]string{"q": {"q"}, "": {"q"}}
+	for i := range 25 {
+		queue := fmt.Sprintf("q%02d", i)
+		e.list("subscription|" + queue + "|add|a.*")
+		want["a.*"] = append(want["a.*"], queue)
+	}
+	all := map[string][]string{}
+	require.NoError(t, json.Unmarshal([]byte(e.asPHP("subscription|default|all").(string)), &all))
+	require.Equal(t, want, all)
+	require.Equal(t, "true", e.asPHP("subscription|q|exists|"))
+	require.Equal(t, "false", e.asPHP("subscription|q|exists|a.*"))
+	require.Equal(t, "true", e.asPHP("subscription|q|remove|q"))
+	require.Equal(t, "false", e.asPHP("subscription|q|remove|q"))
+	require.Equal(t, "true", e.asPHP("subscription|q|remove|"))
+	require.Empty(t, e.list("subscription|q|get"))
+	require.False(t, e.rdb.SIsMember(t.Context(), "ql:x:topics", "q").Val())
+}
+
+// A subscription that another script wrote is found when its queue is known.
+func TestSubscriptionsOfAnotherScriptAreFound(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.rdb.HSet(t.Context(), "ql:topicsq", "a.b", "q").Err())
+	require.Equal(t, "{}", e.asPHP("subscription|x|all"))
+	e.put("q")
+	require.Equal(t, `{"a.b":["q"]}`, e.asPHP("subscription|x|all"))
+}
+
+func TestWorkersAreListedInPart(t *testing.T) {
+	e := newEnv(t)
+	for i := range 4 {
+		_, err := e.as(fmt.Sprint("w", i)).Queue("q").Pop(t.Context(), 1)
+		require.NoError(t, err)
+		e.clock.Advance(time.Second)
+	}
+	names := func(line string) []string {
+		var workers []struct{ Name string }
+		require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(e.asPHP(line).(string), "{}", "[]")), &workers))
+		all := []string{}
+		for _, worker := range workers {
+			all = append(all, worker.Name)
+		}
+		return all
+	}
+	for line, want := range map[string][]string{
+		"workers":       {"w3", "w2", "w1", "w0"},
+		"workers|":      {"w3", "w2", "w1", "w0"},
+		"workers|||":    {"w3", "w2", "w1", "w0"},
+		"workers||1|2":  {"w2", "w1"},
+		"workers||2|":   {"w1", "w0"},
+		"workers|||1":   {"w3", "w2"},
+		"workers||-1":   {"w0"},
+		"workers||9|12": {},
+	} {
+		require.Equal(t, want, names(line), line)
+	}
+	require.Equal(t, int64(4), e.asPHP("workersCount"))
+}
+
+func TestAWorkersJobsAreListedByTheEndsOfTheirLocks(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c"} {
+		e.put("q", qless.JID(jid))
+		e.pop("q")
+		e.clock.Advance(time.Second)
+	}
+	ends := e.job("b").Expires.Unix()
+	for line, want := range map[string][]string{
+		"workerJobs|w1":                             {"a", "b", "c"},
+		"workerJobs|w1|0":                           {"a", "b", "c"},
+		"workerJobs|w1|-inf":                        {"a", "b", "c"},
+		fmt.Sprintf("workerJobs|w1|%d", ends):       {"b", "c"},
+		fmt.Sprintf("workerJobs|w1|(%d.5", ends):    {"c"},
+		fmt.Sprintf("workerJobs|w1|%d.5", ends+100): {},
+		"workerJobs|":                               {},
+	} {
+		require.Equal(t, want, e.list(line), line)
+	}
+	require.Equal(t, "null", e.asPHP("workerJobs"))
+	require.Error(t, e.dropIn("workerJobs|w1|soon"))
+}
+
+func TestTagsAreListedInPart(t *testing.T) {
+	e := newEnv(t)
+	require.Empty(t, e.list("tags|0|100"))
+	e.put("q", qless.JID("j"), qless.Tags("a", "b", "c"))
+	require.ElementsMatch(t, []string{"a", "b", "c"}, e.list("tags|0|100"))
+	require.Len(t, e.list("tags|1|1"), 1)
+	require.NoError(t, e.job("j").Cancel(t.Context()))
+	require.Empty(t, e.list("tags|0|100"))
+}
+
+// takeLost lets the lock of a worker on the job j of the queue q end, and takes jobs again.
+var takeLost = map[string]func(e *env){
+	"pop": func(e *env) { e.pops("q", 5) },
+	"reserve": func(e *env) {
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "ordered", "0", "10", "", "q")
+		require.NoError(e.t, err)
+	},
+	"round-robin": func(e *env) {
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "round-robin", "0", "10", "", "p", "q")
+		require.NoError(e.t, err)
+	},
+}
+
+func TestALostJobWaitsForItsBackoff(t *testing.T) {
+	for how, take := range takeLost {
+		for _, c := range []struct {
+			backoff, initial, factor string
+			first, second            time.Duration // 0: it is handed out at once
+		}{
+			{"", "", "", 0, 0},
+			{"[]", "", "", 0, 0},
+			{"[]", "2", "", 6 * time.Second, 18 * time.Second},
+			{`{"initial_delay":10,"factor":2}`, "", "", 20 * time.Second, 40 * time.Second},
+			{`{"initial_delay":10}`, "5", "1.5", 15 * time.Second, 22500 * time.Millisecond},
+			{`{"factor":2}`, "5", "1.5", 10 * time.Second, 20 * time.Second},
+			{`{"initial_delay":0}`, "5", "1.5", 0, 0},
+			{"", "5", "2", 10 * time.Second, 20 * time.Second},
+			{"not JSON", "", "", 0, 0},
+			{"not JSON", "5", "2", 10 * time.Second, 20 * time.Second},
+			{`{"initial_delay":"soon","factor":[]}`, "1", "x", 3 * time.Second, 9 * time.Second},
+			{`{"initial_delay":1e300,"factor":1e300}`, "", "", 0, 0},
+			{`"text"`, "soon", "", 0, 0},
+		} {
+			t.Run(fmt.Sprintf("%s %v", how, c), func(t *testing.T) {
+				e := newEnv(t)
+				e.set(qless.ConfigGracePeriod, 0)
+				for name, value := range map[string]string{"backoff-initial-delay": c.initial, "backoff-factor": c.factor} {
+					if value != "" {
+						require.NoError(t, e.Config().SetRaw(t.Context(), name, value))
+					}
+				}
+				line := "put||q|j|K|{}|0|retries|5"
+				if c.backoff != "" {
+					line += "|backoff|" + c.backoff
+				}
+				e.asPHP(line)
+				take(e)
+				for _, delay := range []time.Duration{c.first, c.second} {
+					e.clock.Advance(61 * time.Second)
+					take(e)
+					job := e.job("j")
+					if delay == 0 {
+						require.Equal(t, qless.StateRunning, job.State)
+						continue
+					}
+					require.Equal(t, qless.StateScheduled, job.State)
+					require.Equal(t, "w1", job.Worker)
+					require.Zero(t, e.counts("q").Running)
+					e.clock.Advance(delay - time.Millisecond)
+					take(e)
+					require.Equal(t, qless.StateScheduled, e.job("j").State)
+					e.clock.Advance(time.Millisecond)
+					take(e)
+					require.Equal(t, qless.StateRunning, e.job("j").State)
+				}
+			})
+		}
+	}
+}
+
+// A job is handed out in the place of one that waits for its backoff.
+func TestABackoffLeavesRoomForOtherJobs(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	e.asPHP(`put||q|lost|K|{}|0|backoff|{"initial_delay":10}`)
+	e.pop("q")
+	e.put("q", qless.JID("next"))
+	e.clock.Advance(time.Minute)
+	require.Equal(t, "next", e.pop("q").JID)
+	require.Equal(t, qless.StateScheduled, e.job("lost").State)
+}
+
+func TestABackoffIsKeptByAPutWithoutOne(t *testing.T) {
+	e := newEnv(t)
+	backoff := func() string { return e.rdb.HGet(t.Context(), "ql:j:j", "backoff").Val() }
+	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
+	e.put("q", qless.JID("j"))
+	require.Equal(t, `{"initial_delay":10}`, backoff())
+	e.asPHP("requeue||q|j|K|{}|0|backoff|[]")
+	require.Equal(t, "[]", backoff())
+}
+
+func TestABackoffIsNotForJobsThatAreRetried(t *testing.T) {
+	e := newEnv(t)
+	e.asPHP(`put||q|j|K|{}|0|backoff|{"initial_delay":10}`)
+	_, err := e.pop("q").Retry(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, qless.StateWaiting, e.job("j").State)
+	require.NoError(t, e.pop("q").Timeout(t.Context()))
+	require.Equal(t, "j", e.pop("q").JID)
+}
+
+// failing makes the job j, which runs, fail.
+var failing = map[string]func(e *env, job *qless.Job){
+	"fail": func(e *env, job *qless.Job) { require.NoError(e.t, job.Fail(e.t.Context(), "g", "m")) },
+	"retry": func(e *env, job *qless.Job) {
+		left, err := job.Retry(e.t.Context())
+		require.NoError(e.t, err)
+		require.Negative(e.t, left)
+	},
+	"finish": func(e *env, job *qless.Job) {
+		_, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "q", "", "2", "g", "m")
+		require.NoError(e.t, err)
+	},
+	"finish by retry": func(e *env, job *qless.Job) {
+		_, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "q", "", "1", "0")
+		require.NoError(e.t, err)
+	},
+	"lost": func(e *env, _ *qless.Job) {
+		e.clock.Advance(time.Hour)
+		e.pops("q", 9)
+	},
+	"lost to a worker": func(e *env, _ *qless.Job) {
+		e.clock.Advance(time.Hour)
+		takeLost["reserve"](e)
+	},
+}
+
+func TestFailedJobsAreDeletedWhenTheirTimeIsOver(t *testing.T) {
+	for how, fail := range failing {
+		t.Run(how, func(t *testing.T) {
+			e := newEnv(t)
+			e.set(qless.ConfigGracePeriod, 0)
+			one := func(jid string) {
+				e.put("q", qless.JID(jid), qless.Retries(0), qless.Tags("t"))
+				fail(e, e.pop("q"))
+			}
+			one("kept")
+			e.clock.Advance(30 * 24 * time.Hour)
+			e.set(qless.ConfigJobsFailedHistory, 24*time.Hour)
+			one("old")
+			e.clock.Advance(23 * time.Hour)
+			one("young")
+			require.True(t, e.exists("old") || strings.HasPrefix(how, "lost"))
+			e.clock.Advance(time.Hour)
+			before, err := e.Events(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, before.Close())
+			one("last")
+			require.False(t, e.exists("old"))
+			require.False(t, e.rdb.Exists(t.Context(), "ql:j:old-history").Val() == 1)
+			for _, jid := range []string{"kept", "young", "last"} {
+				require.Equal(t, qless.StateFailed, e.job(jid).State, "it failed before there was a limit, or is young")
+			}
+			groups, err := e.FailureGroups(t.Context())
+			require.NoError(t, err)
+			require.Len(t, groups, 1)
+			for _, count := range groups {
+				require.Equal(t, 3, count)
+			}
+			tagged, err := e.Tagged(t.Context(), "t", qless.Range{})
+			require.NoError(t, err)
+			require.Equal(t, 3, tagged.Total)
+			e.set(qless.ConfigJobsFailedHistory, 0)
+			one("at once")
+			require.False(t, e.exists("at once"))
+			require.True(t, e.exists("kept"))
+		})
+	}
+}
+
+func TestFailedJobsAreKeptWithoutALimit(t *testing.T) {
+	for _, value := range []string{"", "x", "-1"} {
+		e := newEnv(t)
+		require.NoError(t, e.Config().SetRaw(t.Context(), qless.ConfigJobsFailedHistory, value))
+		e.put("q", qless.JID("j"))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.clock.Advance(1000 * time.Hour)
+		e.put("q")
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.True(t, e.exists("j"))
+		require.Zero(t, e.rdb.Exists(t.Context(), "ql:failed-jobs-list").Val())
+	}
+}
+
+func TestAJobThatHasNotFailedAnyMoreIsNotDeleted(t *testing.T) {
+	for how, revive := range map[string]func(e *env){
+		"put":          func(e *env) { e.put("q", qless.JID("j")) },
+		"unfail":       func(e *env) { require.NoError(e.t, e.job("j").Unfail(e.t.Context())) },
+		"unfail group": func(e *env) { e.asPHP("unfail|q|g|25") },
+		"cancel": func(e *env) {
+			require.NoError(e.t, e.job("j").Cancel(e.t.Context()))
+			e.put("q", qless.JID("j"))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			e := newEnv(t)
+			e.set(qless.ConfigJobsFailedHistory, time.Minute)
+			e.put("q", qless.JID("j"))
+			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+			revive(e)
+			require.Zero(t, e.rdb.Exists(t.Context(), "ql:failed-jobs-list").Val())
+			e.clock.Advance(time.Hour)
+			e.put("q", qless.Priority(5))
+			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+			require.Equal(t, qless.StateWaiting, e.job("j").State)
+		})
+	}
+}
+
+func TestAFailedJobThatOthersDependOnIsKept(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigJobsFailedHistory, time.Minute)
+	fail := func(jid string) {
+		e.put("q", qless.JID(jid))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	}
+	fail("needed")
+	e.put("q", qless.JID("waits"), qless.DependsOn("needed"))
+	e.clock.Advance(time.Hour)
+	fail("second")
+	require.True(t, e.exists("needed"))
+	require.NoError(t, e.job("waits").Cancel(t.Context()))
+	e.clock.Advance(time.Hour)
+	fail("third")
+	require.False(t, e.exists("needed"))
+	require.False(t, e.exists("second"))
+}
+
+func TestAFailureDeletesNoMoreThanAHundredJobs(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigJobsFailedHistory, time.Hour)
+	for range 250 {
+		e.put("q")
+	}
+	for _, job := range e.pops("q", 250) {
+		require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	}
+	e.clock.Advance(2 * time.Hour)
+	for _, want := range []int{151, 52, 3} {
+		e.put("q")
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		groups, err := e.FailureGroups(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, groups["g"])
+	}
+}

@@ -1,0 +1,33 @@
+<?php
+
+/**
+ * A worker on the queue q: worker.php NAME URL. It runs until it is ended. As the workers of
+ * qless-php do, it pops one job at a time, looks again after a while when there was none, and
+ * leaves it to the handler to complete the job.
+ */
+
+declare(strict_types=1);
+
+require __DIR__ . '/qless.php';
+
+[, $name, $url] = $argv;
+$qless = connect($url);
+$redis = $qless->redis();
+
+/** Counts a run, by job and by worker, and completes the job. */
+function perform(Connection $qless, \Predis\Client $redis, array $job): void
+{
+    $redis->hincrby('runs', $job['jid'], 1);
+    $redis->publish('ran', $job['worker']);
+    $qless->call('complete', $job['jid'], $job['worker'], $job['queue'], $job['data']);
+}
+
+while (true) {
+    $jobs = json_decode($qless->call('pop', 'q', $name, 1), true);
+    foreach ($jobs as $job) {
+        perform($qless, $redis, $job);
+    }
+    if (!$jobs) {
+        usleep(10000);
+    }
+}
