@@ -18,13 +18,12 @@ if command == 'pop' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -36,42 +35,23 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-  end
-  return n
-end
-local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -91,25 +71,11 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -133,17 +99,14 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -171,15 +134,12 @@ local function list_of(text)
   end
   return {}
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -189,20 +149,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -238,78 +193,35 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
 local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
+  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -317,104 +229,21 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
-  expire_stats(stats_key(kind, day, queue), day)
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
-local function bucket(seconds)
-  if seconds < 60 then
-    return 's' .. math.floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. math.floor(seconds / 60)
-  elseif seconds < 86400 then
-    return 'h' .. math.floor(seconds / 3600)
-  end
-  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-end
-local function observe(kind, queue, durations)
-  local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
-  end
-  local values = try('hmget', key, unpack(fields))
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
-  local fresh = total == 0
-  for i = 1, #durations do
-    local value = durations[i]
-    total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
-  end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
-  end
-  try('hset', key, unpack(update))
-  if fresh then
-    begin_day(kind, day, queue)
-  end
-end
-local function read_settings(queue)
-  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor')
-  return {
-    heartbeat = lock_time(values[1], values[2]),
-    max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], 10),
-    cap = history_cap(values[5]),
-    keep_failed = values[6],
-    initial_delay = values[7],
-    factor = values[8],
-  }
-end
-local function allowed(queue, max_concurrency, wanted)
-  if max_concurrency <= 0 then
-    return wanted
-  end
-  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
-  return math.min(wanted, math.max(0, max_concurrency - running))
-end
 local function take_due(queue, settings, wanted, lost, recur, scheduled)
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -435,21 +264,9 @@ local function names_of(text)
   end
   return found
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
   end
 end
 local function add_tags(jid, tags, first)
@@ -459,36 +276,21 @@ local function add_tags(jid, tags, first)
 end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
-    'spawned_from_jid', parent)
-  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
-  add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function next_child(parent, count)
   local taken = 0
@@ -496,11 +298,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', job_key(child)) == 0
+  until call('exists', (prefix .. 'j:' .. child)) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -508,7 +310,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', queue_key(queue, 'recur'), parent)
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -520,18 +322,37 @@ local function spawn_due(queue, parent, due, limit)
   local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
-    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', (string.format('%.17g', at)),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+    end
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
-    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -541,29 +362,39 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = queue_key(queue, 'scheduled')
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
-  each_slice(call, 'zrem', scheduled, due)
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = queue_key(queue, 'work')
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -575,18 +406,9 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -595,29 +417,31 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function tally_failure(queue)
-  tally(day_of(now), queue, 'failures', 1)
-  tally(day_of(now), queue, 'failed', 1)
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
   end
 end
 local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
   end
 end
 local function delete_failed(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -640,7 +464,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -649,14 +473,32 @@ local function file_failure(jid, keep)
     end
   end
 end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
-end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  tally_failure(queue)
-  publish_tracked('failed', jid)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -666,7 +508,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -676,23 +518,13 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function warn(queue, jid, worker, grace, cap)
-  publish_tracked('stalled', jid)
-  record(job_key(jid), entry(now, '"timed-out"'), cap)
-  call('hset', job_key(jid), 'grace', 1)
-  lock_lost(jid, worker)
-  call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
-  tally(day_of(now), queue, 'retries', 1)
-end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''), settings.cap)
-  publish('log', cjson.encode({
-    jid = jid, event = 'failed', group = group, worker = worker, message = message,
-  }))
+  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
 local function backoff_delay(text, retries, remaining, settings)
@@ -706,16 +538,16 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', queue_key(queue, 'work'), jid)
-  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('hset', job_key(jid), 'state', 'scheduled')
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', job_key(jid), 'remaining', remaining)
-  call('hdel', job_key(jid), 'grace')
+  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
+  call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], settings)
     return nil
@@ -731,116 +563,328 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = queue_key(queue, 'locks'), settings.grace
+  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
-      adopt_history(jid, job[4])
-      try('zrem', worker_key(worker), jid)
+      do
+        local jid, text = jid, job[4]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
       if grace <= 0 or not warned then
-        warn(queue, jid, worker, grace, settings.cap)
+        do
+          local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
+          do
+            local channel, jid = 'stalled', jid
+            if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+              try('publish', prefix .. channel, jid)
+            end
+          end
+          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          do
+            local jid, worker = jid, worker
+            local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+            try('publish', prefix .. ('w:' .. worker), message)
+            try('publish', prefix .. 'log', message)
+          end
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          do
+            local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              expire_stats(key, day)
+            end
+          end
+        end
       end
       if grace <= 0 or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
   end
-  each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
+  do
+    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings) or {}
+local function read_lost_settings(cap)
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    cap = cap,
+    grace = finite(values[1], 10),
+    keep_failed = values[2],
+    initial_delay = values[3],
+    factor = values[4],
+  }
+end
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
-local function open_queue(queue, settings, wanted)
-  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
-  local scheduled = is_due(queue, 'scheduled')
-  if lost or recur or scheduled then
-    return take_due(queue, settings, wanted, lost, recur, scheduled)
-  end
-  return none
-end
 local function take_work(run, queue, limit)
-  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-    if scored[i + 1] == 'inf' then
-      try('hdel', job_key(scored[i]), 'grace')
-    end
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
   end
   return jids
 end
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
-  local n = 0
-  for i = first, last do
-    local jid = jids[i]
-    local key = job_key(jid)
-    local job = read_untaken(try, key)
-    if not job[1] and not job.err and call('exists', key) == 1 then
-      job[1] = jid
-    end
-    if job[1] then
-      n = n + 1
-      adopt_history(jid, job[12])
-      record(key, popped, cap)
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
+local function read_rest(jid, key, job, recorded, cap)
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
   end
-  if n == 0 then
-    return
-  end
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  try('zadd', worker_key(worker), unpack(locks))
-  observe('wait', queue, waited)
-  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
-  for i = 1, n do
-    if tracked[i] then
-      publish('popped', taken[i])
-    end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
   end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = {}
+        for i = 1, #durations do
+          local name
+          repeat
+            local seconds = durations[i]
+            if seconds < 60 then
+              name = 's' .. math.floor(seconds)
+              break
+            elseif seconds < 3600 then
+              name = 'm' .. math.floor(seconds / 60)
+              break
+            elseif seconds < 86400 then
+              name = 'h' .. math.floor(seconds / 3600)
+              break
+            end
+            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          until true
+          if seen[name] then
+            seen[name] = seen[name] + 1
+          else
+            seen[name] = 1
+            fields[#fields + 1] = name
+          end
+        end
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        for i = 1, #durations do
+          local value = durations[i]
+          total = total + 1
+          if total == 1 then
+            mean = value
+            vk = 0
+          else
+            local before = mean
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          local n = 2 * i
+          update[n - 1] = fields[i]
+          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
   end
 end
-local function popped_json(job, tracked, worker, expires, more)
-  job[12] = false
+local function popped_json(jid, job, tracked, worker, expires, more)
+  job[9], job[10] = job[9] or false, job[10] or false
+  job[11], job[12] = false, jid
   job[13], job[14], job[15] = 'running', worker, expires
-  return job_json(job, tracked, more)
+  do
+    local job, tracked, more = job, tracked, more
+    local jid, tags, failure = job[12], job[7], job[9]
+    do
+      local jid, text = jid, job[11]
+      if text then
+        move_history(jid, text)
+      end
+    end
+    local text = cjson.encode({
+      jid = jid,
+      klass = job[1],
+      state = job[13],
+      queue = job[2],
+      worker = job[14] or '',
+      tracked = tracked,
+      expires = finite(job[15], 0),
+      retries = finite(job[4], 0),
+      remaining = math.floor(finite(job[5], 0)),
+      data = job[6],
+      spawned_from_jid = job[10],
+    })
+    return string.sub(text, 1, -2) ..
+      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"history":' .. history_json(jid) ..
+      relations_json(jid) .. (more or '') .. '}'
+  end
 end
-local queue = required('Queue', 'queue', ARGV[2])
-local worker = required('Pop', 'worker', ARGV[3])
-local count = whole('Pop', 'count', ARGV[4])
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local worker
+do
+  local area, name, text = 'Pop', 'worker', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
 local timed = ARGV[5] == 'timed'
-must_publish()
-local settings = read_settings(queue)
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local settings
+do
+  local queue = queue
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history')
+  settings = {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    cap = (finite(values[4], 100)),
+    tracked = true, -- some jobs may be
+  }
+end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
-local function timed_json(job, tracked, its_worker, expires)
-  return popped_json(job, tracked, its_worker, expires,
-    ',"put_at":' .. cjson.encode(job[11] or '') .. ',"popped_at":"' .. stamp .. '"')
+local function timed_json(jid, job, tracked, its_worker, expires)
+  return popped_json(jid, job, tracked, its_worker, expires,
+    ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 local out, show = {}, timed and timed_json or popped_json
-count = allowed(queue, settings.max_concurrency, count)
+repeat
+  local queue, max_concurrency, wanted = queue, settings.max_concurrency, count
+  if max_concurrency <= 0 then
+    count = wanted
+    break
+  end
+  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  count = math.min(wanted, math.max(0, max_concurrency - running))
+until true
 if count > 0 then
-  local expired = open_queue(queue, settings, count)
+  local expired
+  repeat
+    local queue, settings, wanted = queue, settings, count
+    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
+      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+    if settings.tracked then
+      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+    end
+    if lost or recur or scheduled then
+      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      break
+    end
+    expired = none
+  until true
   lock(queue, expired, worker, settings, show, out)
   while #out < count do
     local jids = take_work(call, queue, count - #out)
@@ -863,24 +907,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -897,19 +923,20 @@ local function named(area, name, text)
   end
   return text
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -969,25 +996,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -997,7 +1005,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -1006,47 +1014,28 @@ end
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
@@ -1059,16 +1048,13 @@ end
   end
 end
 local function prepare(worker, in_order)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
+  try('publish', prefix .. ('w:' .. worker), message)
+  try('publish', prefix .. 'log', message)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -1078,7 +1064,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -1089,16 +1075,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -1110,9 +1096,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -1126,8 +1112,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', job_key(other) .. '-dependents', jid)
-  try('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -1148,15 +1134,12 @@ local function names_of(text)
   end
   return found
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -1167,11 +1150,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1183,62 +1166,58 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-  unfile_failures({jid})
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -1295,7 +1274,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', worker_key(owner), jid)
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
@@ -1319,7 +1298,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -1343,91 +1322,18 @@ local function apart(priority)
 end
 local function place(queue, item, work)
   if item.waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
   local n, at = #work, now
   if n > 0 then
     at = now + n / 2 * apart(finite(item.priority, 0))
   end
-  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
   return 'waiting'
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.state,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp, unpack(item.more))
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue = group[1].queue
-  local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
-  local work, jids, soonest = {}, {}, math.huge
-  for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
-  for i = 1, #group do
-    local item = group[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function put(worker, groups, in_order)
-  must_publish()
-  local keys, plain, idle = {}, #groups == 1, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = job_key(item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  local existing = count_existing(keys)
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    plain = plain and idle and existing == 1
-  end
-  if not plain then
-    prepare(worker, in_order)
-  end
-  for g = 1, #groups do
-    write_all(groups[g], idle)
-  end
 end
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -1436,7 +1342,13 @@ local function read_put(queue, at, first, last)
   end
   local given = options('Put', first, last)
   if not given.checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
@@ -1454,22 +1366,126 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments(at)
+do
+  local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local items = {read_put(queue, at + 2, at + 6, #ARGV)}
-  put(ARGV[at], {items}, items)
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      plain = plain and idle and existing == 1
+    end
+    if not plain then
+      prepare(worker, in_order)
+    end
+    for g = 1, #groups do
+      do
+        local group, idle = groups[g], idle
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local work, jids, soonest = {}, {}, math.huge
+        for i = 1, #group do
+          local item = group[i]
+          item.state = place(queue, item, work)
+          jids[i] = item.jid
+          soonest = math.min(soonest, item.delay)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                trim_history(key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              add_tags(item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              keep_delay(key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
+        do
+          local channel, jids = 'put', jids
+          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+          for i = 1, #scores do
+            if scores[i] then
+              try('publish', prefix .. channel, jids[i])
+            end
+          end
+        end
+        if idle then
+          wake_for(queue, soonest)
+        end
+      end
+    end
+  end
   return items[1].jid
 end
-return put_from_arguments(2)
 elseif command == 'complete' then
 local function reject(area, message)
   error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -1478,20 +1494,21 @@ local function number(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local function read_dependencies(area, text)
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1545,15 +1562,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -1576,25 +1584,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1603,16 +1592,10 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function release_dependents(jid)
 local function each_slice(run, operation, key, list)
@@ -1625,25 +1608,22 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function free(jid, released)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -1653,9 +1633,9 @@ local function free(jid, released)
   end
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
+    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -1668,17 +1648,14 @@ end
   each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1692,54 +1669,6 @@ local function record(key, text, cap)
   end
   return length
 end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -1752,30 +1681,21 @@ local function not_owned(jid, owner, state, worker, time, since)
       tostring(time)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
 local function begin_day(kind, day, queue)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
+  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -1787,59 +1707,8 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats(stats_key(kind, day, queue), day)
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function bucket(seconds)
-  if seconds < 60 then
-    return 's' .. math.floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. math.floor(seconds / 60)
-  elseif seconds < 86400 then
-    return 'h' .. math.floor(seconds / 3600)
-  end
-  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-end
-local function observe(kind, queue, durations)
-  local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
-  end
-  local values = try('hmget', key, unpack(fields))
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
-  local fresh = total == 0
-  for i = 1, #durations do
-    local value = durations[i]
-    total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
-  end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
-  end
-  try('hset', key, unpack(update))
-  if fresh then
-    begin_day(kind, day, queue)
-  end
 end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
@@ -1866,20 +1735,20 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function delete_job(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -1913,7 +1782,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1948,18 +1825,15 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -1988,13 +1862,6 @@ local function add_tag(jid, tag)
     try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
 local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
@@ -2002,7 +1869,14 @@ local function add_tags(jid, tags, first)
 end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
 local function write_change(item, change)
@@ -2015,7 +1889,7 @@ local function write_change(item, change)
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  publish('log', message .. ' ')
+  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -2023,16 +1897,16 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     return 'depends'
   end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
   else
-    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
   wake_for(queue, delay)
@@ -2046,7 +1920,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -2058,9 +1932,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -2096,6 +1970,7 @@ end
   if problem then
     return problem
   end
+  item.priority = call('hget', item.key, 'priority')
   local change = item.change
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
@@ -2107,7 +1982,7 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', queue_key(item.next, item.part))
+  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
@@ -2118,18 +1993,16 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
-  elseif item.queue ~= job[5] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
+  elseif item.queue ~= job[4] then
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
-  item.ran = now - finite(job[6], now)
-  item.history, item.grace = job[7], job[8]
+  item.key, item.retries = key, job[3] or '5'
+  item.ran = now - finite(job[5], now)
   if item.next then
     return prepare_next(item)
   end
@@ -2159,22 +2032,6 @@ local function read_all(items, worker)
   end
   return owned, queues
 end
-local function unlock(queue, jids, ran, worker)
-  if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
-    for i = 1, #jids do
-      leave_queue(queue, jids[i])
-    end
-  end
-  try('zrem', worker_key(worker), unpack(jids))
-  observe('run', queue, ran)
-end
-local function read_config(queues)
-  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-  for i = 1, #queues do
-    fields[3 + i] = queues[i].queue .. '-max-concurrency'
-  end
-  return try('hmget', prefix .. 'config', unpack(fields))
-end
 local function keep(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
@@ -2183,75 +2040,100 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = exact(now - keep_seconds)
+  local before = (string.format('%.17g', (now - keep_seconds)))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
   end
 end
-local function announce(items)
-  local dependents = {}
-  for i = 1, #items do
-    local item = items[i]
-    dependents[i] = item.key .. '-dependents'
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-      cjson.encode(item.queue) .. '}')
+local function clear_rest(item, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
   end
-  if count_existing(dependents) > 0 then
-    for i = 1, #items do
-      release_dependents(items[i].jid)
-    end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
   end
 end
-local function complete(worker, items)
-  local owned, queues = read_all(items, worker)
-  if #owned == 0 then
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
     return
   end
-  local config = read_config(queues)
-  local cap = history_cap(config[3])
-  for i = 1, #queues do
-    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
-  end
-  local done, finished = entry(now, '"done"'), {}
-  for i = 1, #owned do
-    local item = owned[i]
-    if item.history then
-      adopt_history(item.jid, item.history)
-    end
-    if item.grace then
-      call('hdel', item.key, 'grace')
-    end
-    record(item.key, done, cap)
-    if item.next then
-      item.state = advance(item, cap)
-    else
-      item.state = 'complete'
-      settle(item, 'complete', '')
-      finished[#finished + 1] = item
-    end
-  end
-  for i = 1, #queues do
-    publish_each_tracked('completed', queues[i].jids)
-  end
-  if #finished > 0 then
-    keep(finished, finite(config[1], 604800),
-      finite(config[2], 50000))
-    announce(finished)
-  end
-  for i = 1, #queues do
-    if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
 end
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Complete', 'worker', ARGV[3])
-local queue = required('Complete', 'queue', ARGV[4])
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', item.key, 'history', 'grace')
+  if rest[1] then
+    adopt_before(item.jid, rest[1], recorded, cap)
+  end
+  if rest[2] then
+    call('hdel', item.key, 'grace')
+  end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Complete', 'worker', ARGV[3]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  worker = text
+end
+local queue
+do
+  local area, name, text = 'Complete', 'queue', ARGV[4]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  queue = text
+end
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
-  json('Complete', 'data', data)
+  do
+    local area, name, text = 'Complete', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+  end
 end
 if not given.next and (given.delay or given.depends) then
   reject('Complete', '"delay" and "depends" need a "next"')
@@ -2270,8 +2152,155 @@ local item = {
   depends = read_dependencies('Complete', given.depends),
   change = change,
 }
-must_publish()
-complete(worker, {item})
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+repeat
+  local worker, items = worker, {item}
+  local owned, queues = read_all(items, worker)
+  if #owned == 0 then
+    break
+  end
+  local config
+  do
+    local queues = queues
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    for i = 1, #queues do
+      fields[3 + i] = queues[i].queue .. '-max-concurrency'
+    end
+    config = try('hmget', prefix .. 'config', unpack(fields))
+  end
+  local cap = (finite(config[3], 100))
+  for i = 1, #queues do
+    do
+      local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+        for i = 1, #jids do
+          do
+            local queue, jid = queue, jids[i]
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+          end
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      do
+        local kind, queue, durations = 'run', queue, ran
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = {}
+        for i = 1, #durations do
+          local name
+          repeat
+            local seconds = durations[i]
+            if seconds < 60 then
+              name = 's' .. math.floor(seconds)
+              break
+            elseif seconds < 3600 then
+              name = 'm' .. math.floor(seconds / 60)
+              break
+            elseif seconds < 86400 then
+              name = 'h' .. math.floor(seconds / 3600)
+              break
+            end
+            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          until true
+          if seen[name] then
+            seen[name] = seen[name] + 1
+          else
+            seen[name] = 1
+            fields[#fields + 1] = name
+          end
+        end
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        for i = 1, #durations do
+          local value = durations[i]
+          total = total + 1
+          if total == 1 then
+            mean = value
+            vk = 0
+          else
+            local before = mean
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          local n = 2 * i
+          update[n - 1] = fields[i]
+          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  local done, finished = entry(now, '"done"'), {}
+  for i = 1, #owned do
+    local item = owned[i]
+    local entries = record(item.key, done, cap)
+    if entries ~= 3 or cap > 0 and cap < 3 then
+      clear_rest(item, done, cap)
+    end
+    if item.next then
+      item.state = advance(item, cap)
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      finished[#finished + 1] = item
+    end
+  end
+  for i = 1, #queues do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
+  if #finished > 0 then
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    do
+      local items = finished
+      local dependents, queue, suffix = {}, nil, nil
+      for i = 1, #items do
+        local item = items[i]
+        dependents[i] = item.key .. '-dependents'
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+        end
+        try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+      end
+      if count_existing(dependents) > 0 then
+        for i = 1, #items do
+          release_dependents(items[i].jid)
+        end
+      end
+    end
+  end
+  for i = 1, #queues do
+    if finite(config[3 + i], 0) > 0 then
+      wake(queues[i].queue)
+    end
+  end
+until true
 if item.problem then
   reject('Complete', item.problem)
 end
@@ -2280,48 +2309,15 @@ elseif command == 'heartbeat' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local stamp = ARGV[1]
 local now
@@ -2338,53 +2334,108 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
-local function not_owned(jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
-  end
-end
-local function must_own(area, jid, queue, owner, state, worker)
-  local problem = not_owned(jid, owner, state, worker)
-  if problem then
-    reject(area, problem)
-  elseif not queue then
-    reject(area, 'Job ' .. jid .. ' is in no queue')
-  end
-end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  return lock_time(config[1], config[2])
+  do
+    local own, general = config[1], config[2]
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
+    if seconds <= 0 then
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
+    end
+    return seconds > 0 and seconds or 60
+  end
 end
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Heartbeat', 'worker', ARGV[3])
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Heartbeat', 'worker', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local data = ARGV[4]
 if data then
-  json('Heartbeat', 'data', data)
+  do
+    local area, name, text = 'Heartbeat', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
 end
-local key = job_key(jid)
+local key = (prefix .. 'j:' .. jid)
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
 local queue = job[1]
-must_own('Heartbeat', jid, queue, job[3], job[2], worker)
+do
+  local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
+  local problem
+  repeat
+    local jid, owner, state, worker, time, since = jid, owner, state, worker
+    if not state then
+      problem = 'Job ' .. jid .. ' does not exist'
+      break
+    elseif state ~= 'running' then
+      problem = 'Job ' .. jid .. ' is not currently running: ' .. state
+      break
+    elseif owner ~= worker then
+      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
+      break
+    elseif since and since ~= time then
+      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
+      tostring(time)
+      break
+    end
+    problem = nil
+  until true
+  if problem then
+    do
+      local area, message = area, problem
+      error(area .. '(): ' .. message)
+    end
+  elseif not queue then
+    do
+      local area, message = area, 'Job ' .. jid .. ' is in no queue'
+      error(area .. '(): ' .. message)
+    end
+  end
+end
 local expires = now + heartbeat_of(queue)
-local text = exact(expires)
-local locks = queue_key(queue, 'locks')
+local text = (string.format('%.17g', expires))
+local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid) -- the same error, for the caller
 end
@@ -2397,42 +2448,37 @@ if job[4] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
-try('zadd', worker_key(worker), text, jid)
+try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
 return expires
 elseif command == 'retry' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -2443,20 +2489,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
 end
 local stamp = ARGV[1]
 local now
@@ -2472,9 +2504,6 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2491,21 +2520,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -2515,24 +2541,16 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
@@ -2547,9 +2565,6 @@ local function not_owned(jid, owner, state, worker, time, since)
   end
 end
 local function wake(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -2557,7 +2572,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -2567,25 +2582,14 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function read_owned(item, worker)
-  local key = job_key(item.jid)
+  local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
@@ -2600,9 +2604,14 @@ local function read_owned(item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 local function give_up(item, worker, fields)
-  try('zrem', queue_key(item.current, 'locks'), item.jid)
-  try('zrem', worker_key(worker), item.jid)
-  adopt_history(item.jid, item.history)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      move_history(jid, text)
+    end
+  end
   if item.grace then
     call('hdel', item.key, 'grace')
   end
@@ -2611,31 +2620,25 @@ local function give_up(item, worker, fields)
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-  wake_for_slot(item.current)
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      wake(queue)
+    end
+  end
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
   end
-  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
   return state
 end
 local function exhaust(worker, item, queue, group, failure)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
 local function list_of(text)
   if not text then
     return {}
@@ -2656,59 +2659,30 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
 end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
 local function add_failure(jid, group)
@@ -2718,29 +2692,35 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function tally_failure(queue)
-  tally(day_of(now), queue, 'failures', 1)
-  tally(day_of(now), queue, 'failed', 1)
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
   end
 end
 local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
   end
 end
 local function delete_failed(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -2763,7 +2743,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -2774,17 +2754,52 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return history_cap(values[1]), values[2]
+  return (finite(values[1], 100)), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  tally_failure(queue)
-  publish_tracked('failed', jid)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
 end
   group = group or 'failed-retries-' .. queue
   failure = failure or
-    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+    cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -2803,13 +2818,13 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = failure_json(group, message, math.floor(now), worker)
+    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
   end
   local state
-  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
   if problem then
     return problem
   end
@@ -2839,42 +2854,41 @@ if ARGV[8] == 'here' then
   end
   if ARGV[10] then
     item.data = ARGV[10]
-    json('Retry', 'data', item.data)
+    do
+      local area, name, text = 'Retry', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
   end
 end
-must_publish()
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local problem = retry(required('Retry', 'worker', ARGV[4]), item)
 if problem then
-  reject('Retry', problem)
+  do
+    local area, message = 'Retry', problem
+    error(area .. '(): ' .. message)
+  end
 end
 return item.remaining
 elseif command == 'fail' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -2885,31 +2899,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
 end
 local stamp = ARGV[1]
 local now
@@ -2927,29 +2916,19 @@ else
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -2965,15 +2944,12 @@ local function list_of(text)
   end
   return {}
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -2983,39 +2959,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
   end
 end
 local function add_failure(jid, group)
@@ -3025,14 +2977,7 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function tally_failure(queue)
-  tally(day_of(now), queue, 'failures', 1)
-  tally(day_of(now), queue, 'failed', 1)
-end
 local function file_failure(jid, keep)
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function list_of(text)
   if not text then
     return {}
@@ -3052,37 +2997,47 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
   end
 end
 local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
   end
 end
 local function delete_failed(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -3104,7 +3059,7 @@ end
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -3112,13 +3067,6 @@ end
       call('zrem', filed, old[i])
     end
   end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return history_cap(values[1]), values[2]
-end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
 end
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
@@ -3140,24 +3088,13 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
 local function read_owned(item, worker)
-  local key = job_key(item.jid)
+  local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
@@ -3171,52 +3108,153 @@ local function read_owned(item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
-local function give_up(item, worker, fields)
-  try('zrem', queue_key(item.current, 'locks'), item.jid)
-  try('zrem', worker_key(worker), item.jid)
-  adopt_history(item.jid, item.history)
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  wake_for_slot(item.current)
-end
 local function fail(worker, item)
   local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({
-    jid = jid, event = 'failed', worker = worker, group = group, message = message,
-  }))
-  publish_tracked('failed', jid)
-  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker)})
-  leave_queue(item.current, jid)
-  local cap, keep = read_failing()
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
-  tally_failure(item.current)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = worker, group = group, message = message, })))
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  do
+    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))}
+    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    do
+      local jid, text = item.jid, item.history
+      if text then
+        move_history(jid, text)
+      end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        wake(queue)
+      end
+    end
+  end
+  do
+    local queue, jid = item.current, jid
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  end
+  local cap, keep
+  do
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+    cap, keep = (finite(values[1], 100)), values[2]
+  end
+  do
+    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  do
+    local queue = item.current
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
   file_failure(jid, keep)
 end
-local jid = required('Job', 'jid', ARGV[2])
-local worker = required('Fail', 'worker', ARGV[3])
-local group = required('Fail', 'group', ARGV[4])
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Fail', 'worker', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local group
+do
+  local area, name, text = 'Fail', 'group', ARGV[4]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  group = text
+end
 local message, data = ARGV[5], ARGV[6]
 if not message then
-  reject('Fail', 'Arg "message" missing')
+  do
+    local area, message = 'Fail', 'Arg "message" missing'
+    error(area .. '(): ' .. message)
+  end
 end
 if data then
-  json('Fail', 'data', data)
+  do
+    local area, name, text = 'Fail', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
 end
-must_publish()
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
 if problem then
-  reject('Fail', problem)
+  do
+    local area, message = 'Fail', problem
+    error(area .. '(): ' .. message)
+  end
 end
 return jid
 elseif command == 'cancel' then
@@ -3229,39 +3267,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local stamp = ARGV[1]
 local now
@@ -3297,63 +3302,6 @@ local function names_of(text)
   end
   return found
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
-local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-  unfile_failures({jid})
-end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -3362,31 +3310,22 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local among = {}
 for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
+  for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
-        ', which is not to be canceled')
+      do
+        local area, message = 'Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled'
+        error(area .. '(): ' .. message)
+      end
     end
   end
 end
@@ -3394,7 +3333,7 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    local key = job_key(jid)
+    local key = (prefix .. 'j:' .. jid)
     if not jobs[jid] then
       jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
@@ -3402,40 +3341,113 @@ local function read_jobs()
   end
   return jobs
 end
-local function cancel(jid, job)
-  local key = job_key(jid)
-  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-  if state == 'complete' then
-    return
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
-  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-  publish('log', message)
-  if worker and worker ~= '' then
-    try('zrem', worker_key(worker), jid)
-    publish('w:' .. worker, message)
-  end
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if state == 'running' and queue then
-    wake_for_slot(queue)
-  end
-  for _, other in ipairs(job.dependencies) do
-    try('srem', job_key(other) .. '-dependents', jid)
-  end
-  if state == 'failed' then
-    forget_failure(jid, queue, failure)
-  end
-  remove_tags(jid, names_of(job[5]), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
-  publish_tracked('canceled', jid)
 end
-must_publish()
 local jobs, jids = read_jobs(), {}
 local gone = {false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  cancel(jid, jobs[jid])
+  repeat
+    local jid, job = jid, jobs[jid]
+    local key = (prefix .. 'j:' .. jid)
+    local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+    if state == 'complete' then
+      break
+    end
+    local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+    try('publish', prefix .. 'log', message)
+    if worker and worker ~= '' then
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('publish', prefix .. ('w:' .. worker), message)
+    end
+    if queue then
+      do
+        local queue, jid = queue, jid
+        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      end
+    end
+    if state == 'running' and queue then
+      do
+        local queue = queue
+        if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+          wake(queue)
+        end
+      end
+    end
+    for _, other in ipairs(job.dependencies) do
+      try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    end
+    if state == 'failed' then
+      do
+        local jid, queue, failure = jid, queue, failure
+        local details = list_of(failure)
+        do
+          local jid, failure, count = jid, details
+          if type(failure.group) == 'string' then
+            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+            do
+              local group = failure.group
+              if call('exists', prefix .. 'f:' .. group) == 0 then
+                try('srem', prefix .. 'failures', group)
+              end
+            end
+          end
+        end
+        do
+          local queue, failure = queue, details
+          local at = finite(failure.when)
+          if at and queue then
+            do
+              local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+              local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+              if try('hincrby', key, field, by) == by then
+                do
+                  local key, day = key, day
+                  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+                end
+              end
+            end
+          end
+        end
+        do
+          local jids = {jid}
+          do
+            local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+      end
+    end
+    do
+      local jid, tags, first = jid, names_of(job[5]), 1
+      for i = first, #tags do
+        do
+          local jid, tag = jid, tags[i]
+          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+              call('zrem', prefix .. 'tags', tag)
+            end
+          end
+        end
+      end
+    end
+    call('del', key, key .. '-history', key .. '-dependencies')
+    do
+      local channel, jid = 'canceled', jid
+      if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+        try('publish', prefix .. channel, jid)
+      end
+    end
+  until true
   if jobs[jid][1] ~= 'complete' then
     jobs[jid] = gone
   end
@@ -3471,23 +3483,6 @@ elseif command == 'config.set' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3518,47 +3513,47 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function wake_for_limit(option)
+local option
+do
+  local area, name, text = 'config.set', 'option', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  option = text
+end
+local value = ARGV[3]
+if not value then
+  do
+    local area, message = 'config.set', 'Arg "value" missing'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+call('hset', prefix .. 'config', option, value)
+try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
+do
+  local option = option
   local queue = string.match(option, '^(.+)-max%-concurrency$')
   if queue then
     wake(queue)
   end
 end
-local option = required('config.set', 'option', ARGV[2])
-local value = ARGV[3]
-if not value then
-  reject('config.set', 'Arg "value" missing')
-end
-must_publish()
-call('hset', prefix .. 'config', option, value)
-publish('log', cjson.encode({event = 'config_set', option = option, value = value}))
-wake_for_limit(option)
 elseif command == 'config.unset' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3589,22 +3584,36 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function wake_for_limit(option)
+local option
+do
+  local area, name, text = 'config.unset', 'option', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  option = text
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+call('hdel', prefix .. 'config', option)
+try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
+do
+  local option = option
   local queue = string.match(option, '^(.+)-max%-concurrency$')
   if queue then
     wake(queue)
   end
 end
-local option = required('config.unset', 'option', ARGV[2])
-must_publish()
-call('hdel', prefix .. 'config', option)
-publish('log', cjson.encode({event = 'config_unset', option = option}))
-wake_for_limit(option)
 elseif command == 'depart' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3616,21 +3625,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3646,9 +3640,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -3657,7 +3648,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -3665,16 +3656,26 @@ end
 local function wake_any()
   for _ = 1, 100 do
     local worker = try('spop', prefix .. 'x:idle')
-    if type(worker) ~= 'string' or finite(publish('x:wake:' .. worker, ''), 0) > 0 then
+    if type(worker) ~= 'string' or finite((try('publish', prefix .. ('x:wake:' .. worker), '')), 0) > 0 then
       return
     end
   end
 end
-local worker = required('Depart', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Depart', 'worker', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local claim, relays = ARGV[3], ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', job_key(jid), 'worker', 'state')
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       return true
     end
@@ -3682,8 +3683,8 @@ local function holds_jobs(key)
   return false
 end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs(worker_key(worker)) then
-  call('del', worker_key(worker))
+if not holds_jobs((prefix .. 'w:' .. worker .. ':jobs')) then
+  call('del', (prefix .. 'w:' .. worker .. ':jobs'))
 end
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do
@@ -3702,20 +3703,8 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local none = {}
 local function check_dependencies(area, list, first)
@@ -3746,7 +3735,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -3758,9 +3747,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -3773,10 +3762,6 @@ local function link(jid, others, added)
     end
   end
 end
-local function undepend(jid, other)
-  try('srem', job_key(other) .. '-dependents', jid)
-  try('srem', job_key(jid) .. '-dependencies', other)
-end
 local function free(jid, released)
 local function finite(text, default)
   local n = tonumber(text)
@@ -3784,12 +3769,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -3799,7 +3778,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -3809,24 +3788,21 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -3836,59 +3812,97 @@ end
   end
   wake_for(queue, due and due - now or 0)
 end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
   end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
+  jid = text
 end
-local jid = required('Job', 'jid', ARGV[2])
-local action = required('Depends', 'command', ARGV[3])
-local state = call('hget', job_key(jid), 'state')
+local action
+do
+  local area, name, text = 'Depends', 'command', ARGV[3]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  action = text
+end
+local state = call('hget', (prefix .. 'j:' .. jid), 'state')
 if not state then
   reject('Depends', 'Job ' .. jid .. ' does not exist')
 elseif state ~= 'depends' then
   reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
 end
-local function add()
-  local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
-  if problem then
-    reject('Depends', problem)
-  end
-  local failed = link(jid, others, {})
-  if failed then
-    call('sadd', failed.key, failed.member) -- the same error, for the caller
-  end
-end
-local function remove(ended, left)
-  if #left == 0 then
-    local problem = free(jid, false)
+if action == 'on' then
+  do
+    local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
     if problem then
-      must_write()
       reject('Depends', problem)
     end
+    local failed = link(jid, others, {})
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    end
   end
-  for _, other in ipairs(ended) do
-    undepend(jid, other)
-  end
-end
-if action == 'on' then
-  add()
 elseif action == 'off' and ARGV[4] == 'all' then
-  remove(call('smembers', job_key(jid) .. '-dependencies'), none)
+  do
+    local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
+    if #left == 0 then
+      local problem = free(jid, false)
+      if problem then
+        do
+          call('del', prefix .. 'x:none')
+        end
+        reject('Depends', problem)
+      end
+    end
+    for _, other in ipairs(ended) do
+      do
+        local jid, other = jid, other
+        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+      end
+    end
+  end
 elseif action == 'off' then
   local ended = {}
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
-  remove(ended, #ended > 0 and left or {jid})
+  local left
+  do
+    local list, other, first = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), ended, 1
+    local gone, kept = {}, {}
+    for i = first, #other do
+      gone[other[i]] = true
+    end
+    for i = 1, #list do
+      if not gone[list[i]] then
+        kept[#kept + 1] = list[i]
+      end
+    end
+    left = kept
+  end
+  do
+    local ended, left = ended, #ended > 0 and left or {jid}
+    if #left == 0 then
+      local problem = free(jid, false)
+      if problem then
+        do
+          call('del', prefix .. 'x:none')
+        end
+        reject('Depends', problem)
+      end
+    end
+    for _, other in ipairs(ended) do
+      do
+        local jid, other = jid, other
+        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+      end
+    end
+  end
 else
   reject('Depends', 'Arg "command" must be "on" or "off"')
 end
@@ -3896,20 +3910,13 @@ return true
 elseif command == 'failed' then
 local call = redis.call
 local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -3920,8 +3927,30 @@ local function array(list)
   return cjson.encode(list)
 end
 local group = ARGV[2]
-local start = integer('Failed', 'start', ARGV[3] or 0)
-local limit = integer('Failed', 'limit', ARGV[4] or 25)
+local start
+do
+  local area, name, text = 'Failed', 'start', ARGV[3] or 0
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  start = n
+end
+local limit
+do
+  local area, name, text = 'Failed', 'limit', ARGV[4] or 25
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  limit = n
+end
 if group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
@@ -3963,13 +3992,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local call = redis.call
 local prefix = KEYS[1]
@@ -3980,15 +4002,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
 end
 local function count_existing(keys)
   local count = 0
@@ -4012,25 +4025,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -4039,16 +4033,10 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
-end
-local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
 end
 local function release_dependents(jid)
 local function each_slice(run, operation, key, list)
@@ -4061,25 +4049,22 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function free(jid, released)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -4089,9 +4074,9 @@ local function free(jid, released)
   end
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
+  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
+    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -4104,17 +4089,14 @@ end
   each_slice(call, 'sadd', dependents, stuck)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -4128,54 +4110,6 @@ local function record(key, text, cap)
   end
   return length
 end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -4188,30 +4122,21 @@ local function not_owned(jid, owner, state, worker, time, since)
       tostring(time)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
 local function begin_day(kind, day, queue)
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
+  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -4223,59 +4148,8 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats(stats_key(kind, day, queue), day)
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function bucket(seconds)
-  if seconds < 60 then
-    return 's' .. math.floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. math.floor(seconds / 60)
-  elseif seconds < 86400 then
-    return 'h' .. math.floor(seconds / 3600)
-  end
-  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-end
-local function observe(kind, queue, durations)
-  local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
-  end
-  local values = try('hmget', key, unpack(fields))
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
-  local fresh = total == 0
-  for i = 1, #durations do
-    local value = durations[i]
-    total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
-  end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
-  end
-  try('hset', key, unpack(update))
-  if fresh then
-    begin_day(kind, day, queue)
-  end
 end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
@@ -4302,20 +4176,20 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local function delete_job(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -4349,18 +4223,15 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -4389,13 +4260,6 @@ local function add_tag(jid, tag)
     try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
-  end
-end
 local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
@@ -4403,7 +4267,14 @@ local function add_tags(jid, tags, first)
 end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
 local function write_change(item, change)
@@ -4416,7 +4287,7 @@ local function write_change(item, change)
 end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
   local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  publish('log', message .. ' ')
+  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -4424,16 +4295,16 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', queue_key(queue, 'depends'), stamp, jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     return 'depends'
   end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
   else
-    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
   wake_for(queue, delay)
@@ -4447,7 +4318,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -4459,9 +4330,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -4497,6 +4368,7 @@ end
   if problem then
     return problem
   end
+  item.priority = call('hget', item.key, 'priority')
   local change = item.change
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
@@ -4508,7 +4380,7 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', queue_key(item.next, item.part))
+  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
@@ -4519,18 +4391,16 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'priority', 'retries', 'queue', 'time',
-    'history', 'grace')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[6], item.since)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
-  elseif item.queue ~= job[5] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[5])
+  elseif item.queue ~= job[4] then
+    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
   end
-  item.key, item.priority, item.retries = key, job[3], job[4] or '5'
-  item.ran = now - finite(job[6], now)
-  item.history, item.grace = job[7], job[8]
+  item.key, item.retries = key, job[3] or '5'
+  item.ran = now - finite(job[5], now)
   if item.next then
     return prepare_next(item)
   end
@@ -4560,22 +4430,6 @@ local function read_all(items, worker)
   end
   return owned, queues
 end
-local function unlock(queue, jids, ran, worker)
-  if try('zrem', queue_key(queue, 'locks'), unpack(jids)) ~= #jids then
-    for i = 1, #jids do
-      leave_queue(queue, jids[i])
-    end
-  end
-  try('zrem', worker_key(worker), unpack(jids))
-  observe('run', queue, ran)
-end
-local function read_config(queues)
-  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-  for i = 1, #queues do
-    fields[3 + i] = queues[i].queue .. '-max-concurrency'
-  end
-  return try('hmget', prefix .. 'config', unpack(fields))
-end
 local function keep(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {}
   for i = 1, #items do
@@ -4584,66 +4438,64 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = exact(now - keep_seconds)
+  local before = (string.format('%.17g', (now - keep_seconds)))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
   end
 end
-local function announce(items)
-  local dependents = {}
-  for i = 1, #items do
-    local item = items[i]
-    dependents[i] = item.key .. '-dependents'
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. ',"event":"completed","queue":' ..
-      cjson.encode(item.queue) .. '}')
+local function clear_rest(item, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
   end
-  if count_existing(dependents) > 0 then
-    for i = 1, #items do
-      release_dependents(items[i].jid)
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
 end
-local function complete(worker, items)
-  local owned, queues = read_all(items, worker)
-  if #owned == 0 then
-    return
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', item.key, 'history', 'grace')
+  if rest[1] then
+    adopt_before(item.jid, rest[1], recorded, cap)
   end
-  local config = read_config(queues)
-  local cap = history_cap(config[3])
-  for i = 1, #queues do
-    unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
-  end
-  local done, finished = entry(now, '"done"'), {}
-  for i = 1, #owned do
-    local item = owned[i]
-    if item.history then
-      adopt_history(item.jid, item.history)
-    end
-    if item.grace then
-      call('hdel', item.key, 'grace')
-    end
-    record(item.key, done, cap)
-    if item.next then
-      item.state = advance(item, cap)
-    else
-      item.state = 'complete'
-      settle(item, 'complete', '')
-      finished[#finished + 1] = item
-    end
-  end
-  for i = 1, #queues do
-    publish_each_tracked('completed', queues[i].jids)
-  end
-  if #finished > 0 then
-    keep(finished, finite(config[1], 604800),
-      finite(config[2], 50000))
-    announce(finished)
-  end
-  for i = 1, #queues do
-    if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
-    end
+  if rest[2] then
+    call('hdel', item.key, 'grace')
   end
 end
 local worker = required('Finish', 'worker', ARGV[2])
@@ -4652,7 +4504,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -4742,11 +4602,16 @@ local function read_item(at)
     delay = 0,
     depends = none,
     next = nil, group = nil, message = nil,
-    key = nil, priority = nil, retries = nil, ran = nil, problem = nil, state = nil,
-    history = nil, grace = nil, since = nil, change = nil,
+    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil,
   }
   if item.data ~= '' then
-    json('Finish', 'data', item.data)
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
@@ -4767,31 +4632,18 @@ local function write_first(...)
   end
   return reply
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
   if delay < 3600 then
     wake(queue)
   end
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function list_of(text)
@@ -4813,29 +4665,47 @@ local function names_of(text)
   end
   return found
 end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
   end
 end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
 end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
 local function add_failure(jid, group)
@@ -4845,29 +4715,31 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function tally_failure(queue)
-  tally(day_of(now), queue, 'failures', 1)
-  tally(day_of(now), queue, 'failed', 1)
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
   end
 end
 local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
   end
 end
 local function delete_failed(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -4890,7 +4762,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -4901,19 +4773,37 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return history_cap(values[1]), values[2]
-end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
+  return (finite(values[1], 100)), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  tally_failure(queue)
-  publish_tracked('failed', jid)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
 end
 local function read_owned(item, worker)
-  local key = job_key(item.jid)
+  local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
@@ -4928,9 +4818,14 @@ local function read_owned(item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 local function give_up(item, worker, fields)
-  try('zrem', queue_key(item.current, 'locks'), item.jid)
-  try('zrem', worker_key(worker), item.jid)
-  adopt_history(item.jid, item.history)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      move_history(jid, text)
+    end
+  end
   if item.grace then
     call('hdel', item.key, 'grace')
   end
@@ -4939,14 +4834,19 @@ local function give_up(item, worker, fields)
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-  wake_for_slot(item.current)
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      wake(queue)
+    end
+  end
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
   end
-  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -4958,22 +4858,47 @@ local function fail(worker, item)
     return problem
   end
   local jid, group, message = item.jid, item.group, item.message
-  publish('log', cjson.encode({
-    jid = jid, event = 'failed', worker = worker, group = group, message = message,
-  }))
-  publish_tracked('failed', jid)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = worker, group = group, message = message, })))
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker)})
-  leave_queue(item.current, jid)
+    'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))})
+  do
+    local queue, jid = item.current, jid
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  end
   local cap, keep = read_failing()
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
-  tally_failure(item.current)
+  do
+    local queue = item.current
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
   file_failure(jid, keep)
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
   failure = failure or
-    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+    cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -4992,13 +4917,13 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = failure_json(group, message, math.floor(now), worker)
+    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
   end
   local state
-  state, problem = enqueue(item, queue, work_score(now, item.priority))
+  state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
   if problem then
     return problem
   end
@@ -5048,9 +4973,156 @@ end
 if #items > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
-must_publish()
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 if #completed > 0 then
-  complete(worker, completed)
+  repeat
+    local worker, items = worker, completed
+    local owned, queues = read_all(items, worker)
+    if #owned == 0 then
+      break
+    end
+    local config
+    do
+      local queues = queues
+      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+      for i = 1, #queues do
+        fields[3 + i] = queues[i].queue .. '-max-concurrency'
+      end
+      config = try('hmget', prefix .. 'config', unpack(fields))
+    end
+    local cap = (finite(config[3], 100))
+    for i = 1, #queues do
+      do
+        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+          for i = 1, #jids do
+            do
+              local queue, jid = queue, jids[i]
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            end
+          end
+        end
+        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+        do
+          local kind, queue, durations = 'run', queue, ran
+          local day = (now - now % 86400)
+          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+          local fields = {'total', 'mean', 'vk'}
+          local seen = {}
+          for i = 1, #durations do
+            local name
+            repeat
+              local seconds = durations[i]
+              if seconds < 60 then
+                name = 's' .. math.floor(seconds)
+                break
+              elseif seconds < 3600 then
+                name = 'm' .. math.floor(seconds / 60)
+                break
+              elseif seconds < 86400 then
+                name = 'h' .. math.floor(seconds / 3600)
+                break
+              end
+              name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+            until true
+            if seen[name] then
+              seen[name] = seen[name] + 1
+            else
+              seen[name] = 1
+              fields[#fields + 1] = name
+            end
+          end
+          local values = try('hmget', key, unpack(fields))
+          local total = finite(values[1], 0)
+          local mean = finite(values[2], 0)
+          local vk = finite(values[3], 0)
+          local fresh = total == 0
+          for i = 1, #durations do
+            local value = durations[i]
+            total = total + 1
+            if total == 1 then
+              mean = value
+              vk = 0
+            else
+              local before = mean
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+          end
+          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+          for i = 4, #fields do
+            local n = 2 * i
+            update[n - 1] = fields[i]
+            update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          end
+          try('hset', key, unpack(update))
+          if fresh then
+            begin_day(kind, day, queue)
+          end
+        end
+      end
+    end
+    local done, finished = entry(now, '"done"'), {}
+    for i = 1, #owned do
+      local item = owned[i]
+      local entries = record(item.key, done, cap)
+      if entries ~= 3 or cap > 0 and cap < 3 then
+        clear_rest(item, done, cap)
+      end
+      if item.next then
+        item.state = advance(item, cap)
+      else
+        item.state = 'complete'
+        settle(item, 'complete', '')
+        finished[#finished + 1] = item
+      end
+    end
+    for i = 1, #queues do
+      do
+        local channel, jids = 'completed', queues[i].jids
+        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+        for i = 1, #scores do
+          if scores[i] then
+            try('publish', prefix .. channel, jids[i])
+          end
+        end
+      end
+    end
+    if #finished > 0 then
+      keep(finished, finite(config[1], 604800),
+        finite(config[2], 50000))
+      do
+        local items = finished
+        local dependents, queue, suffix = {}, nil, nil
+        for i = 1, #items do
+          local item = items[i]
+          dependents[i] = item.key .. '-dependents'
+          if item.queue ~= queue then
+            queue = item.queue
+            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        if count_existing(dependents) > 0 then
+          for i = 1, #items do
+            release_dependents(items[i].jid)
+          end
+        end
+      end
+    end
+    for i = 1, #queues do
+      if finite(config[3 + i], 0) > 0 then
+        wake(queues[i].queue)
+      end
+    end
+  until true
 end
 if #completed < #items then
   give(items)
@@ -5076,29 +5148,20 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
 end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -5129,21 +5192,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -5153,20 +5213,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -5202,58 +5257,60 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
-local function find_job(run, jid)
-  local job = read_job(run, jid)
-  if job[1] then
-    return job_json(job, is_tracked(jid))
+do
+  local run, jid = call, required('Job', 'jid', ARGV[2])
+  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  if job[12] then
+    do
+      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local jid, tags, failure = job[12], job[7], job[9]
+      do
+        local jid, text = jid, job[11]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      local text = cjson.encode({
+        jid = jid,
+        klass = job[1],
+        state = job[13],
+        queue = job[2],
+        worker = job[14] or '',
+        tracked = tracked,
+        expires = finite(job[15], 0),
+        retries = finite(job[4], 0),
+        remaining = math.floor(finite(job[5], 0)),
+        data = job[6],
+        spawned_from_jid = job[10],
+      })
+      return string.sub(text, 1, -2) ..
+        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"history":' .. history_json(jid) ..
+        relations_json(jid) .. (more or '') .. '}'
+    end
   end
 end
-return find_job(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -5265,32 +5322,23 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -5325,23 +5373,9 @@ local function list_of(text)
   end
   return {}
 end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
 local function bring_due(queue, recur, scheduled, limit)
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function names_of(text)
   local found = {}
@@ -5353,29 +5387,19 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -5387,39 +5411,17 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
-    'spawned_from_jid', parent)
-  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
-  add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
-end
 local function next_child(parent, count)
   local taken = 0
   repeat
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', job_key(child)) == 0
+  until call('exists', (prefix .. 'j:' .. child)) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -5427,7 +5429,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', queue_key(queue, 'recur'), parent)
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -5439,18 +5441,43 @@ local function spawn_due(queue, parent, due, limit)
   local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
-    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', (string.format('%.17g', at)),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+    end
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
-    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -5460,28 +5487,38 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = queue_key(queue, 'scheduled')
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
-  each_slice(call, 'zrem', scheduled, due)
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
 end
-  local work = queue_key(queue, 'work')
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -5492,16 +5529,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-local function page(first)
-  return integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
-    ARGV[first + 2] == 'total'
-end
-local function reply(jids, total)
-  if total then
-    return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
-  end
-  return jids
 end
 local function names_queue()
   if #ARGV >= 5 and ARGV[5] ~= 'total' or ARGV[3] and not finite(ARGV[3]) then
@@ -5517,113 +5544,169 @@ local function last_put(entries)
   end
 end
 local function queue_of(jid)
-  local history = job_key(jid) .. '-history'
+  local history = (prefix .. 'j:' .. jid) .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
-end
-local function completed_in(queue, offset, count)
-  local found, skip = {}, math.max(0, offset)
-  for first = 0, 1000 - 1, 100 do
-    local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
-    for i = 1, #jids do
-      if #found >= count then
-        return found
-      elseif queue_of(jids[i]) == queue then
-        if skip > 0 then
-          skip = skip - 1
-        else
-          found[#found + 1] = jids[i]
-        end
-      end
-    end
-  end
-  return found
 end
 local state = ARGV[2]
 if not state then
-  reject('Jobs', 'Arg "state" missing')
+  do
+    local area, message = 'Jobs', 'Arg "state" missing'
+    error(area .. '(): ' .. message)
+  end
 end
 if state == 'complete' then
   local first, theirs = 3, names_queue()
   if theirs then
     first = 4
   end
-  local offset, count, total = page(first)
+  local offset, count, total
+  do
+    local first = first
+    offset, count, total = integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
+    ARGV[first + 2] == 'total'
+  end
   if theirs and theirs ~= '' then
-    return completed_in(theirs, offset, count)
+    do
+      local queue, offset, count = theirs, offset, count
+      local found, skip = {}, math.max(0, offset)
+      for first = 0, 1000 - 1, 100 do
+        local jids = call('zrevrange', prefix .. 'completed', first, first + 99)
+        for i = 1, #jids do
+          if #found >= count then
+            return found
+          elseif queue_of(jids[i]) == queue then
+            if skip > 0 then
+              skip = skip - 1
+            else
+              found[#found + 1] = jids[i]
+            end
+          end
+        end
+      end
+      return found
+    end
   end
   local key = prefix .. 'completed'
-  return reply(call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key))
+  do
+    local jids, total = call('zrevrange', key, offset, offset + count - 1), total and call('zcard', key)
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 end
-local queue = required('Jobs', 'queue', ARGV[3])
-local offset, count, total = page(4)
+local queue
+do
+  local area, name, text = 'Jobs', 'queue', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local offset, count, total
+do
+  local first = 4
+  offset, count, total = integer('Jobs', 'offset', ARGV[first] or 0), integer('Jobs', 'count', ARGV[first + 1] or 25),
+    ARGV[first + 2] == 'total'
+end
 local last = offset + count - 1
 if state == 'waiting' then
-  local key = queue_key(queue, 'work')
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'work')
   local jids = count == 0 and {} or call('zrevrange', key, offset, last)
-  return reply(jids, total and call('zcard', key))
+  do
+    local jids, total = jids, total and call('zcard', key)
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 elseif state == 'running' then
-  local key = queue_key(queue, 'locks')
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
   local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, stamp, '+inf'))
+  do
+    local jids, total = jids, total and call('zcount', key, stamp, '+inf')
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 elseif state == 'stalled' then
-  local key = queue_key(queue, 'locks')
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
   local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, '-inf', stamp))
+  do
+    local jids, total = jids, total and call('zcount', key, '-inf', stamp)
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 elseif state == 'scheduled' then
-  if is_due(queue, 'scheduled') then
+  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local key = queue_key(queue, 'scheduled')
-  return reply(call('zrange', key, offset, last), total and call('zcard', key))
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  do
+    local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 elseif state == 'depends' then
-  local key = queue_key(queue, 'depends')
-  return reply(call('zrange', key, offset, last), total and call('zcard', key))
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'depends')
+  do
+    local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 elseif state == 'recurring' then
-  local key = queue_key(queue, 'recur')
+  local key = (prefix .. 'q:' .. queue .. '-' .. 'recur')
   local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
-  return reply(jids, total and call('zcount', key, 0, '+inf'))
+  do
+    local jids, total = jids, total and call('zcount', key, 0, '+inf')
+    if total then
+      return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
+    end
+    return jids
+  end
 end
-reject('Jobs', 'Unknown type "' .. state .. '"')
+do
+  local area, message = 'Jobs', 'Unknown type "' .. state .. '"'
+  error(area .. '(): ' .. message)
+end
 elseif command == 'length' then
 local call = redis.call
 local prefix = KEYS[1]
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
+  queue = text
 end
-local queue = required('Queue', 'queue', ARGV[2])
-return call('zcard', queue_key(queue, 'locks')) + call('zcard', queue_key(queue, 'work')) +
-  call('zcard', queue_key(queue, 'scheduled'))
+return call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) + call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')) +
+  call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'))
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local stamp = ARGV[1]
 local now
@@ -5641,7 +5724,7 @@ else
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -5655,10 +5738,7 @@ local function finite(text, default)
   end
   return default
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -5693,15 +5773,12 @@ local function list_of(text)
   end
   return {}
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -5711,20 +5788,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function strict(text)
@@ -5746,23 +5818,45 @@ local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
 local data = ARGV[4]
 if data then
-  local details = json('Log', 'data', data)
+  local details
+  do
+    local area, name, text = 'Log', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    details = value
+  end
   if not strict(data) then
     local ok, again = pcall(cjson.encode, details)
     if not ok or not again then
-      reject('Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200))
+      do
+        local area, message = 'Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     data = again
   end
 end
-local job = call('hmget', job_key(jid), 'state', 'history')
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'history')
 if not job[1] then
-  reject('Log', 'Job ' .. jid .. ' does not exist')
+  do
+    local area, message = 'Log', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
 end
-local list, text = job_key(jid) .. '-history', entry(now, cjson.encode(message), data)
+local list, text = (prefix .. 'j:' .. jid) .. '-history', entry(now, cjson.encode(message), data)
 call('llen', list) -- fails before anything is written, or not at all
-adopt_history(jid, job[2])
-if type(record(job_key(jid), text)) == 'table' then
+do
+  local jid, text = jid, job[2]
+  if text then
+    move_history(jid, text)
+  end
+end
+if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
   call('rpush', list, text) -- the same error, for the caller
 end
 elseif command == 'multiget' then
@@ -5776,20 +5870,11 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -5820,21 +5905,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -5844,20 +5926,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -5893,78 +5970,79 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
 local function find_job(run, jid)
-  local job = read_job(run, jid)
-  if job[1] then
-    return job_json(job, is_tracked(jid))
+  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  if job[12] then
+    do
+      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local jid, tags, failure = job[12], job[7], job[9]
+      do
+        local jid, text = jid, job[11]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      local text = cjson.encode({
+        jid = jid,
+        klass = job[1],
+        state = job[13],
+        queue = job[2],
+        worker = job[14] or '',
+        tracked = tracked,
+        expires = finite(job[15], 0),
+        retries = finite(job[4], 0),
+        remaining = math.floor(finite(job[5], 0)),
+        data = job[6],
+        spawned_from_jid = job[10],
+      })
+      return string.sub(text, 1, -2) ..
+        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"history":' .. history_json(jid) ..
+        relations_json(jid) .. (more or '') .. '}'
+    end
   end
 end
-local function find_jobs(jids, first)
+do
+  local jids, first = ARGV, 2
   local found = {}
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
   return '[' .. table.concat(found, ',') .. ']'
 end
-return find_jobs(ARGV, 2)
 elseif command == 'pause' then
 local call = redis.call
 local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+do
+  local area, name, text = 'Pause', 'queue', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
 end
-required('Pause', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('sadd', prefix .. 'paused_queues', ARGV[i])
 end
@@ -5979,42 +6057,26 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-  end
-  return n
-end
-local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -6039,9 +6101,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function number_json(n)
-  return string.format('%.17g', n)
-end
 local function readable(text)
 local function list_of(text)
   if not text then
@@ -6068,21 +6127,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -6092,20 +6148,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -6141,30 +6192,13 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
 local function bring_due(queue, recur, scheduled, limit)
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function list_of(text)
   if not text then
     return {}
@@ -6185,29 +6219,19 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -6219,39 +6243,17 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
-    'spawned_from_jid', parent)
-  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
-  add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
-end
 local function next_child(parent, count)
   local taken = 0
   repeat
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', job_key(child)) == 0
+  until call('exists', (prefix .. 'j:' .. child)) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -6259,7 +6261,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', queue_key(queue, 'recur'), parent)
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -6271,18 +6273,43 @@ local function spawn_due(queue, parent, due, limit)
   local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
-    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', (string.format('%.17g', at)),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+    end
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
-    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -6292,28 +6319,38 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = queue_key(queue, 'scheduled')
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
-  each_slice(call, 'zrem', scheduled, due)
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
 end
-  local work = queue_key(queue, 'work')
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -6326,52 +6363,75 @@ end
   end
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
 local function find_job(run, jid)
-  local job = read_job(run, jid)
-  if job[1] then
-    return job_json(job, is_tracked(jid))
+  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  if job[12] then
+    do
+      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local jid, tags, failure = job[12], job[7], job[9]
+      do
+        local jid, text = jid, job[11]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      local text = cjson.encode({
+        jid = jid,
+        klass = job[1],
+        state = job[13],
+        queue = job[2],
+        worker = job[14] or '',
+        tracked = tracked,
+        expires = finite(job[15], 0),
+        retries = finite(job[4], 0),
+        remaining = math.floor(finite(job[5], 0)),
+        data = job[6],
+        spawned_from_jid = job[10],
+      })
+      return string.sub(text, 1, -2) ..
+        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"history":' .. history_json(jid) ..
+        relations_json(jid) .. (more or '') .. '}'
+    end
   end
 end
-local queue = required('Queue', 'queue', ARGV[2])
-local count = whole('Peek', 'count', ARGV[3])
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local count
+do
+  local area, name, text = 'Peek', 'count', ARGV[3]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
 local out = {}
 local function show(key, jids)
   local dropped = 0
@@ -6385,9 +6445,9 @@ local function show(key, jids)
   end
   return #jids - dropped
 end
-local locks, work = queue_key(queue, 'locks'), queue_key(queue, 'work')
+local locks, work = (prefix .. 'q:' .. queue .. '-' .. 'locks'), (prefix .. 'q:' .. queue .. '-' .. 'work')
 local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
+local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
@@ -6406,13 +6466,12 @@ elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -6424,24 +6483,7 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
+local none = {}
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -6457,25 +6499,11 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -6499,17 +6527,14 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6537,15 +6562,12 @@ local function list_of(text)
   end
   return {}
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -6555,20 +6577,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -6604,75 +6621,35 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
-local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[2],
-    state = job[13],
-    queue = job[3],
-    worker = job[14] or '',
-    tracked = tracked,
-    expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
-    spawned_from_jid = job[10],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
 local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
+  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -6680,137 +6657,232 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
-  expire_stats(stats_key(kind, day, queue), day)
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
-local function bucket(seconds)
-  if seconds < 60 then
-    return 's' .. math.floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. math.floor(seconds / 60)
-  elseif seconds < 86400 then
-    return 'h' .. math.floor(seconds / 3600)
-  end
-  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+local function read_rest(jid, key, job, recorded, cap)
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
 end
-local function observe(kind, queue, durations)
-  local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
   end
-  local values = try('hmget', key, unpack(fields))
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
-  local fresh = total == 0
-  for i = 1, #durations do
-    local value = durations[i]
-    total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
-  end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
-  end
-  try('hset', key, unpack(update))
-  if fresh then
-    begin_day(kind, day, queue)
-  end
-end
-local function read_settings(queue)
-  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor')
-  return {
-    heartbeat = lock_time(values[1], values[2]),
-    max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], 10),
-    cap = history_cap(values[5]),
-    keep_failed = values[6],
-    initial_delay = values[7],
-    factor = values[8],
-  }
-end
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
-  local n = 0
-  for i = first, last do
-    local jid = jids[i]
-    local key = job_key(jid)
-    local job = read_untaken(try, key)
-    if not job[1] and not job.err and call('exists', key) == 1 then
-      job[1] = jid
-    end
-    if job[1] then
-      n = n + 1
-      adopt_history(jid, job[12])
-      record(key, popped, cap)
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
-  end
-  if n == 0 then
-    return
-  end
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  try('zadd', worker_key(worker), unpack(locks))
-  observe('wait', queue, waited)
-  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
-  for i = 1, n do
-    if tracked[i] then
-      publish('popped', taken[i])
-    end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
   end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = {}
+        for i = 1, #durations do
+          local name
+          repeat
+            local seconds = durations[i]
+            if seconds < 60 then
+              name = 's' .. math.floor(seconds)
+              break
+            elseif seconds < 3600 then
+              name = 'm' .. math.floor(seconds / 60)
+              break
+            elseif seconds < 86400 then
+              name = 'h' .. math.floor(seconds / 3600)
+              break
+            end
+            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          until true
+          if seen[name] then
+            seen[name] = seen[name] + 1
+          else
+            seen[name] = 1
+            fields[#fields + 1] = name
+          end
+        end
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        for i = 1, #durations do
+          local value = durations[i]
+          total = total + 1
+          if total == 1 then
+            mean = value
+            vk = 0
+          else
+            local before = mean
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          local n = 2 * i
+          update[n - 1] = fields[i]
+          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
   end
 end
-local function popped_json(job, tracked, worker, expires, more)
-  job[12] = false
+local function popped_json(jid, job, tracked, worker, expires, more)
+  job[9], job[10] = job[9] or false, job[10] or false
+  job[11], job[12] = false, jid
   job[13], job[14], job[15] = 'running', worker, expires
-  return job_json(job, tracked, more)
+  do
+    local job, tracked, more = job, tracked, more
+    local jid, tags, failure = job[12], job[7], job[9]
+    do
+      local jid, text = jid, job[11]
+      if text then
+        move_history(jid, text)
+      end
+    end
+    local text = cjson.encode({
+      jid = jid,
+      klass = job[1],
+      state = job[13],
+      queue = job[2],
+      worker = job[14] or '',
+      tracked = tracked,
+      expires = finite(job[15], 0),
+      retries = finite(job[4], 0),
+      remaining = math.floor(finite(job[5], 0)),
+      data = job[6],
+      spawned_from_jid = job[10],
+    })
+    return string.sub(text, 1, -2) ..
+      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
+      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"history":' .. history_json(jid) ..
+      relations_json(jid) .. (more or '') .. '}'
+  end
 end
-local queue = required('Queue', 'queue', ARGV[2])
-local jid = required('Pop', 'jid', ARGV[3])
-local worker = required('Pop', 'worker', ARGV[4])
-must_publish()
-local job = call('hmget', job_key(jid), 'state', 'queue')
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local jid
+do
+  local area, name, text = 'Pop', 'jid', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Pop', 'worker', ARGV[4]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'queue')
 if job[1] ~= 'waiting' or job[2] ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
 end
-local settings = read_settings(queue)
-call('zcard', queue_key(queue, 'locks')) -- fails unless the job can be locked
-if call('zrem', queue_key(queue, 'work'), jid) == 0 then
+local settings
+do
+  local queue = queue
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history')
+  settings = {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    cap = (finite(values[4], 100)),
+    tracked = true, -- some jobs may be
+  }
+end
+call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) -- fails unless the job can be locked
+if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
   return '[{}]'
 end
 local out = {}
@@ -6820,41 +6892,43 @@ return '[' .. out[1] .. ']'
 elseif command == 'priority' then
 local call = redis.call
 local prefix = KEYS[1]
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
+  jid = text
 end
-local function number(area, name, text)
+local priority
+do
+  local area, name, text = 'Priority', 'priority', ARGV[3]
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
-  return n
+  priority = n
 end
-local jid = required('Job', 'jid', ARGV[2])
-local priority = number('Priority', 'priority', ARGV[3])
-local job = call('hmget', job_key(jid), 'queue', 'state')
+local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state')
 local queue, state = job[1], job[2]
 if not queue then
-  reject('Priority', 'Job ' .. jid .. ' does not exist')
+  do
+    local area, message = 'Priority', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
 end
 if queue ~= '' then
-  call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), 'XX', priority, jid)
 end
-call('hset', job_key(jid), 'priority', priority)
+call('hset', (prefix .. 'j:' .. jid), 'priority', priority)
 if state == 'stalled' then
-  call('hdel', job_key(jid), 'grace')
+  call('hdel', (prefix .. 'j:' .. jid), 'grace')
 end
 return priority
 elseif command == 'put.many' then
@@ -6888,19 +6962,20 @@ local function named(area, name, text)
   end
   return text
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -6955,24 +7030,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -6988,25 +7045,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7016,7 +7054,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -7025,47 +7063,28 @@ end
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
@@ -7078,16 +7097,13 @@ end
   end
 end
 local function prepare(worker, in_order)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
+  try('publish', prefix .. ('w:' .. worker), message)
+  try('publish', prefix .. 'log', message)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7097,7 +7113,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -7108,16 +7124,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -7129,9 +7145,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -7145,8 +7161,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', job_key(other) .. '-dependents', jid)
-  try('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -7167,15 +7183,12 @@ local function names_of(text)
   end
   return found
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -7186,11 +7199,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -7202,62 +7215,58 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-  unfile_failures({jid})
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -7314,7 +7323,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', worker_key(owner), jid)
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
@@ -7338,7 +7347,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -7362,91 +7371,18 @@ local function apart(priority)
 end
 local function place(queue, item, work)
   if item.waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
   local n, at = #work, now
   if n > 0 then
     at = now + n / 2 * apart(finite(item.priority, 0))
   end
-  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
   return 'waiting'
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.state,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp, unpack(item.more))
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue = group[1].queue
-  local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
-  local work, jids, soonest = {}, {}, math.huge
-  for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
-  for i = 1, #group do
-    local item = group[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function put(worker, groups, in_order)
-  must_publish()
-  local keys, plain, idle = {}, #groups == 1, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = job_key(item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  local existing = count_existing(keys)
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    plain = plain and idle and existing == 1
-  end
-  if not plain then
-    prepare(worker, in_order)
-  end
-  for g = 1, #groups do
-    write_all(groups[g], idle)
-  end
 end
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -7455,7 +7391,13 @@ local function read_put(queue, at, first, last)
   end
   local given = options('Put', first, last)
   if not given.checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
@@ -7501,22 +7443,131 @@ if #items > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if #items > 0 then
-  put(ARGV[2], groups, items)
+  do
+    local worker, groups, in_order = ARGV[2], groups, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      plain = plain and idle and existing == 1
+    end
+    if not plain then
+      prepare(worker, in_order)
+    end
+    for g = 1, #groups do
+      do
+        local group, idle = groups[g], idle
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local work, jids, soonest = {}, {}, math.huge
+        for i = 1, #group do
+          local item = group[i]
+          item.state = place(queue, item, work)
+          jids[i] = item.jid
+          soonest = math.min(soonest, item.delay)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                trim_history(key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              add_tags(item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              keep_delay(key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
+        do
+          local channel, jids = 'put', jids
+          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+          for i = 1, #scores do
+            if scores[i] then
+              try('publish', prefix .. channel, jids[i])
+            end
+          end
+        end
+        if idle then
+          wake_for(queue, soonest)
+        end
+      end
+    end
+  end
 end
 elseif command == 'queue.forget' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+do
+  local area, name, text = 'Queue.forget', 'queue', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
 end
-required('Queue.forget', 'queue', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'queues', ARGV[i])
   try('zrem', prefix .. 'x:queues', ARGV[i])
@@ -7531,9 +7582,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
 end
 local stamp = ARGV[1]
 local now
@@ -7550,26 +7598,9 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
 local function bring_due(queue, recur, scheduled, limit)
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local function list_of(text)
   if not text then
@@ -7591,29 +7622,19 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -7625,39 +7646,17 @@ local function add_tags(jid, tags, first)
     add_tag(jid, tags[i])
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
-    'spawned_from_jid', parent)
-  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
-  add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
-end
 local function next_child(parent, count)
   local taken = 0
   repeat
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', job_key(child)) == 0
+  until call('exists', (prefix .. 'j:' .. child)) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -7665,7 +7664,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', queue_key(queue, 'recur'), parent)
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -7677,18 +7676,43 @@ local function spawn_due(queue, parent, due, limit)
   local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
-    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', (string.format('%.17g', at)),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+    end
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
-    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -7698,28 +7722,38 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = queue_key(queue, 'scheduled')
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
-  each_slice(call, 'zrem', scheduled, due)
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
 end
-  local work = queue_key(queue, 'work')
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -7731,22 +7765,19 @@ end
     move_scheduled(queue, limit)
   end
 end
-local function size(queue, part)
-  return finite(try('zcard', queue_key(queue, part)), 0)
-end
 local function counts(queue)
-  if is_due(queue, 'scheduled') then
+  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
+  local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
   return cjson.encode({
     name = queue,
-    waiting = size(queue, 'work'),
+    waiting = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0)),
     stalled = stalled,
-    running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled'),
-    depends = size(queue, 'depends'),
-    recurring = size(queue, 'recur'),
+    running = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0)) - stalled,
+    scheduled = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0)),
+    depends = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0)),
+    recurring = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0)),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
@@ -7764,12 +7795,9 @@ return '[' .. table.concat(all, ',') .. ']'
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local ready = {}
 for i = 2, #ARGV do
-  local key = queue_key(ARGV[i], '')
+  local key = (prefix .. 'q:' .. ARGV[i] .. '-' .. '')
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     ready[#ready + 1] = ARGV[i]
   end
@@ -7786,56 +7814,57 @@ local function finite(text, default)
   end
   return default
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -7846,7 +7875,10 @@ local function options(area, first, last)
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -7868,17 +7900,11 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -7889,7 +7915,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -7898,42 +7924,74 @@ end
     wake(queue)
   end
 end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text or text == '' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
+  queue = text
 end
-local queue = named('Queue', 'queue', ARGV[2])
-local jid = named('Recur', 'jid', ARGV[3])
+local jid
+do
+  local area, name, text = 'Recur', 'jid', ARGV[3]
+  if not text or text == '' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
 local klass, data = ARGV[4], ARGV[5]
 if not klass then
-  reject('Recur', 'Arg "klass" missing')
+  do
+    local area, message = 'Recur', 'Arg "klass" missing'
+    error(area .. '(): ' .. message)
+  end
 end
-json('Recur', 'data', data)
+do
+  local area, name, text = 'Recur', 'data', data
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+end
 if ARGV[6] ~= 'interval' then
-  reject('Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown')
+  do
+    local area, message = 'Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown'
+    error(area .. '(): ' .. message)
+  end
 end
 local interval = number('Recur', 'interval', ARGV[7])
 local offset = number('Recur', 'offset', ARGV[8])
 if interval <= 0 then
-  reject('Recur', 'Arg "interval" must be greater than 0')
+  do
+    local area, message = 'Recur', 'Arg "interval" must be greater than 0'
+    error(area .. '(): ' .. message)
+  end
 end
 local given = options('Recur', 9, #ARGV)
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', recur_key(jid), 'count', 'queue', 'interval')
+local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
-  and call('zscore', queue_key(queue, 'recur'), jid)
+  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
 if not kept then
-  call('zadd', queue_key(queue, 'recur'), exact(now + offset), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', (now + offset))), jid)
 end
 if old[2] and old[2] ~= queue then
-  try('zrem', queue_key(old[2], 'recur'), jid)
+  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
 end
-call('hset', recur_key(jid),
+call('hset', (prefix .. 'r:' .. jid),
   'jid', jid,
   'klass', klass,
   'data', data,
@@ -7946,7 +8004,13 @@ call('hset', recur_key(jid),
   'interval', interval,
   'retries', retries,
   'backlog', backlog)
-know_queue(queue)
+do
+  local queue = queue
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
 if not kept then
   wake_for(queue, offset)
 end
@@ -7961,26 +8025,11 @@ local function finite(text, default)
   end
   return default
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function names_of(text)
 local function list_of(text)
@@ -8001,8 +8050,18 @@ end
   end
   return found
 end
-local jid = required('Recurring', 'jid', ARGV[2])
-local job = call('hmget', recur_key(jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local job = call('hmget', (prefix .. 'r:' .. jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then
   return nil
@@ -8019,29 +8078,11 @@ local text = cjson.encode({
   backlog = finite(job[11], 0),
 })
 return string.sub(text, 1, -2) ..
-  ',"priority":' .. number_json(finite(job[5], 0)) ..
+  ',"priority":' .. (string.format('%.17g', (finite(job[5], 0)))) ..
   ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
 local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -8074,35 +8115,38 @@ local function union(list, more, first)
   end
   return list
 end
-local jid = required('Recurring', 'jid', ARGV[2])
-local tags = call('hget', recur_key(jid), 'tags')
-if not tags then
-  reject('Tag', 'Job ' .. jid .. ' does not exist')
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
 end
-local text = array(union(names_of(tags), ARGV, 3))
-call('hset', recur_key(jid), 'tags', text)
+local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+if not tags then
+  do
+    local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+end
+local text
+repeat
+  local list = union(names_of(tags), ARGV, 3)
+  if #list == 0 then
+    text = '[]'
+    break
+  end
+  text = cjson.encode(list)
+until true
+call('hset', (prefix .. 'r:' .. jid), 'tags', text)
 return text
 elseif command == 'recur.untag' then
 local call = redis.call
 local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function names_of(text)
 local function list_of(text)
   if not text then
@@ -8134,13 +8178,34 @@ local function difference(list, other, first)
   end
   return kept
 end
-local jid = required('Recurring', 'jid', ARGV[2])
-local tags = call('hget', recur_key(jid), 'tags')
-if not tags then
-  reject('Untag', 'Job ' .. jid .. ' does not exist')
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
 end
-local text = array(difference(names_of(tags), ARGV, 3))
-call('hset', recur_key(jid), 'tags', text)
+local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+if not tags then
+  do
+    local area, message = 'Untag', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+end
+local text
+repeat
+  local list = difference(names_of(tags), ARGV, 3)
+  if #list == 0 then
+    text = '[]'
+    break
+  end
+  text = cjson.encode(list)
+until true
+call('hset', (prefix .. 'r:' .. jid), 'tags', text)
 return text
 elseif command == 'recur.update' then
 local call = redis.call
@@ -8153,53 +8218,15 @@ local function finite(text, default)
   end
   return default
 end
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
 end
 local stamp = ARGV[1]
 local now
@@ -8216,12 +8243,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -8231,7 +8252,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -8240,47 +8261,101 @@ end
     wake(queue)
   end
 end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
+  jid = text
 end
-local jid = required('Recurring', 'jid', ARGV[2])
-local key = recur_key(jid)
+local key = (prefix .. 'r:' .. jid)
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
-  reject('Recur', 'Job ' .. jid .. ' does not exist')
+  do
+    local area, message = 'Recur', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
 end
 local numeric = {priority = true, interval = true, retries = true, backlog = true}
-local changes = options('Recur', 3, #ARGV)
+local changes
+repeat
+  local area, first, last = 'Recur', 3, #ARGV
+  local given = {}
+  if last < first then
+    changes = given
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  changes = given
+until true
 for option, value in pairs(changes) do
   if numeric[option] then
     changes[option] = number('Recur', option, value)
   elseif option == 'data' then
-    json('Recur', 'data', value)
+    do
+      local area, name, text = 'Recur', 'data', value
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
   elseif option == 'queue' then
-    named('Recur', 'queue', value)
+    do
+      local area, name, text = 'Recur', 'queue', value
+      if not text or text == '' then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
   elseif option ~= 'klass' then
-    reject('Recur', 'Unrecognized option "' .. option .. '"')
+    do
+      local area, message = 'Recur', 'Unrecognized option "' .. option .. '"'
+      error(area .. '(): ' .. message)
+    end
   end
 end
 if changes.interval and changes.interval <= 0 then
-  reject('Recur', 'Arg "interval" must be greater than 0')
+  do
+    local area, message = 'Recur', 'Arg "interval" must be greater than 0'
+    error(area .. '(): ' .. message)
+  end
 end
-local due = tonumber(call('zscore', queue_key(queue, 'recur'), jid) or nil) or now
+local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', queue_key(target, 'recur'), exact(due), jid)
+  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), (string.format('%.17g', due)), jid)
   if target ~= queue then
-    try('zrem', queue_key(queue, 'recur'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
   end
   if changes.queue then
-    know_queue(target)
+    do
+      local queue = target
+      if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+        try('zrem', prefix .. 'x:queues', queue)
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
   wake_for(target, due - now)
 end
@@ -8289,39 +8364,25 @@ for option, value in pairs(changes) do
 end
 return true
 elseif command == 'release' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -8333,20 +8394,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -8361,9 +8408,6 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
-end
-local function exact(n)
-  return string.format('%.17g', n)
 end
 local function move_history(jid, text)
 local function may_write(key)
@@ -8380,21 +8424,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -8404,20 +8445,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function not_owned(jid, owner, state, worker, time, since)
@@ -8433,9 +8469,6 @@ local function not_owned(jid, owner, state, worker, time, since)
   end
 end
 local function wake(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -8443,7 +8476,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -8453,13 +8486,8 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
 local function read_owned(item, worker)
-  local key = job_key(item.jid)
+  local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
   local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
@@ -8473,26 +8501,12 @@ local function read_owned(item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
-local function give_up(item, worker, fields)
-  try('zrem', queue_key(item.current, 'locks'), item.jid)
-  try('zrem', worker_key(worker), item.jid)
-  adopt_history(item.jid, item.history)
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  wake_for_slot(item.current)
-end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', exact(now + item.delay)
+    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
   end
-  local reply = write_first('zadd', queue_key(queue, part), score, item.jid)
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -8506,12 +8520,66 @@ local function release(worker, item)
   if problem then
     return problem
   end
-  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
+  do
+    local item, worker, fields = item, worker, {'state', state, 'worker', '', 'expires', '0'}
+    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    do
+      local jid, text = item.jid, item.history
+      if text then
+        move_history(jid, text)
+      end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        wake(queue)
+      end
+    end
+  end
   wake_for(item.current, item.delay)
 end
-local jid = required('Job', 'jid', ARGV[2])
-local queue = required('Release', 'queue', ARGV[3])
-local worker = required('Release', 'worker', ARGV[4])
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local queue
+do
+  local area, name, text = 'Release', 'queue', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local worker
+do
+  local area, name, text = 'Release', 'worker', ARGV[4]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local item = {
   jid = jid,
   queue = queue,
@@ -8520,57 +8588,42 @@ local item = {
   since = ARGV[7] ~= '' and ARGV[7] or nil,
   here = true,
 }
-json('Release', 'data', item.data)
-must_publish()
+do
+  local area, name, text = 'Release', 'data', item.data
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 local problem = release(worker, item)
 if problem then
-  reject('Release', problem)
+  do
+    local area, message = 'Release', problem
+    error(area .. '(): ' .. message)
+  end
 end
 return jid
 elseif command == 'renew' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local stamp = ARGV[1]
 local now
@@ -8587,16 +8640,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
-end
 local function not_owned(jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -8611,13 +8654,47 @@ local function not_owned(jid, owner, state, worker, time, since)
 end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  return lock_time(config[1], config[2])
+  do
+    local own, general = config[1], config[2]
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
+    if seconds <= 0 then
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
+    end
+    return seconds > 0 and seconds or 60
+  end
 end
-local worker = required('Renew', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Renew', 'worker', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
   local problem = job.err or not_owned(jid, job[3], job[2], worker)
   if problem or not queue then
@@ -8627,25 +8704,8 @@ local function read_lock(jid, i)
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
   its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = exact(now + heartbeats[queue])
+  its.locks[#its.locks + 1] = (string.format('%.17g', (now + heartbeats[queue])))
   its.locks[#its.locks + 1] = jid
-end
-local function renew_queue(queue, its)
-  local reply = write_first('zadd', queue_key(queue, 'locks'), unpack(its.locks))
-  for i, job in ipairs(its.jobs) do
-    if type(reply) == 'table' then
-      outcomes[job.at] = '!' .. reply.err
-    else
-      local expires = its.locks[2 * i - 1]
-      call('hset', job_key(job.jid), 'expires', expires)
-      if job.grace then
-        call('hdel', job_key(job.jid), 'grace')
-      end
-      all[#all + 1] = expires
-      all[#all + 1] = job.jid
-      outcomes[job.at] = exact(heartbeats[queue])
-    end
-  end
 end
 for i = 3, #ARGV do
   local problem = read_lock(ARGV[i], i - 2)
@@ -8654,9 +8714,31 @@ for i = 3, #ARGV do
   end
 end
 for queue, its in pairs(by_queue) do
-  renew_queue(queue, its)
+  do
+    local queue, its = queue, its
+    local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(its.locks))
+    for i, job in ipairs(its.jobs) do
+      if type(reply) == 'table' then
+        outcomes[job.at] = '!' .. reply.err
+      else
+        local expires = its.locks[2 * i - 1]
+        call('hset', (prefix .. 'j:' .. job.jid), 'expires', expires)
+        if job.grace then
+          call('hdel', (prefix .. 'j:' .. job.jid), 'grace')
+        end
+        all[#all + 1] = expires
+        all[#all + 1] = job.jid
+        outcomes[job.at] = (string.format('%.17g', heartbeats[queue]))
+      end
+    end
+  end
 end
-each_slice(try, 'zadd', worker_key(worker), all)
+do
+  local run, operation, key, list = try, 'zadd', (prefix .. 'w:' .. worker .. ':jobs'), all
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
 try('zadd', prefix .. 'workers', stamp, worker)
 return outcomes
 elseif command == 'requeue' then
@@ -8669,12 +8751,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -8698,19 +8774,20 @@ local function named(area, name, text)
   end
   return text
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -8755,18 +8832,6 @@ local function options(area, first, last)
   end
   return given
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -8782,25 +8847,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -8810,7 +8856,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -8819,47 +8865,28 @@ end
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
@@ -8872,16 +8899,13 @@ end
   end
 end
 local function prepare(worker, in_order)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
+  try('publish', prefix .. ('w:' .. worker), message)
+  try('publish', prefix .. 'log', message)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -8891,7 +8915,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -8902,16 +8926,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -8923,9 +8947,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -8939,8 +8963,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', job_key(other) .. '-dependents', jid)
-  try('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -8961,15 +8985,12 @@ local function names_of(text)
   end
   return found
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -8980,11 +9001,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8996,62 +9017,58 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-  unfile_failures({jid})
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -9108,7 +9125,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', worker_key(owner), jid)
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
@@ -9132,7 +9149,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -9156,91 +9173,18 @@ local function apart(priority)
 end
 local function place(queue, item, work)
   if item.waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
   local n, at = #work, now
   if n > 0 then
     at = now + n / 2 * apart(finite(item.priority, 0))
   end
-  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
   return 'waiting'
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.state,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp, unpack(item.more))
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue = group[1].queue
-  local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
-  local work, jids, soonest = {}, {}, math.huge
-  for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
-  for i = 1, #group do
-    local item = group[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function put(worker, groups, in_order)
-  must_publish()
-  local keys, plain, idle = {}, #groups == 1, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = job_key(item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  local existing = count_existing(keys)
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    plain = plain and idle and existing == 1
-  end
-  if not plain then
-    prepare(worker, in_order)
-  end
-  for g = 1, #groups do
-    write_all(groups[g], idle)
-  end
 end
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -9249,7 +9193,13 @@ local function read_put(queue, at, first, last)
   end
   local given = options('Put', first, last)
   if not given.checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
@@ -9267,16 +9217,126 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments(at)
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
-  put(ARGV[at], {items}, items)
-  return items[1].jid
-end
-if call('exists', job_key(required('Put', 'jid', ARGV[4]))) == 0 then
+if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
 end
-return put_from_arguments(2)
+do
+  local at = 2
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      plain = plain and idle and existing == 1
+    end
+    if not plain then
+      prepare(worker, in_order)
+    end
+    for g = 1, #groups do
+      do
+        local group, idle = groups[g], idle
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local work, jids, soonest = {}, {}, math.huge
+        for i = 1, #group do
+          local item = group[i]
+          item.state = place(queue, item, work)
+          jids[i] = item.jid
+          soonest = math.min(soonest, item.delay)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                trim_history(key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              add_tags(item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              keep_delay(key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
+        do
+          local channel, jids = 'put', jids
+          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+          for i = 1, #scores do
+            if scores[i] then
+              try('publish', prefix .. channel, jids[i])
+            end
+          end
+        end
+        if idle then
+          wake_for(queue, soonest)
+        end
+      end
+    end
+  end
+  return items[1].jid
+end
 elseif command == 'reserve' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -9299,48 +9359,32 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
-  end
-  return n
-end
-local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function named(area, name, text)
   if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -9360,17 +9404,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -9379,17 +9412,14 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
 local function trim_history(key, length, cap)
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -9403,88 +9433,20 @@ local function record(key, text, cap)
   end
   return length
 end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = job_key(jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_untaken(run, key)
-  return run('hmget', key, unpack(JOB_FIELDS, 1, 13 - 1))
-end
-local function is_due(queue, part)
-  return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
 local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = days_kept('histogram-history', 7)
-  local to = math.min(days_kept('stats-history', 30), from + 90)
+  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
+  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -9492,107 +9454,38 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
-  expire_stats(stats_key(kind, day, queue), day)
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function bucket(seconds)
-  if seconds < 60 then
-    return 's' .. math.floor(seconds)
-  elseif seconds < 3600 then
-    return 'm' .. math.floor(seconds / 60)
-  elseif seconds < 86400 then
-    return 'h' .. math.floor(seconds / 3600)
-  end
-  return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-end
-local function observe(kind, queue, durations)
-  local day = day_of(now)
-  local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
-  end
-  local values = try('hmget', key, unpack(fields))
-  local total = finite(values[1], 0)
-  local mean = finite(values[2], 0)
-  local vk = finite(values[3], 0)
-  local fresh = total == 0
-  for i = 1, #durations do
-    local value = durations[i]
-    total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
-  end
-  local update = {'total', total, 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[#update + 1] = fields[i]
-    update[#update + 1] = finite(values[i], 0) + seen[fields[i]]
-  end
-  try('hset', key, unpack(update))
-  if fresh then
-    begin_day(kind, day, queue)
-  end
-end
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
 end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'grace-period', 'max-job-history', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor')
+    queue .. '-max-concurrency', 'max-job-history')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    grace = finite(values[4], 10),
-    cap = history_cap(values[5]),
-    keep_failed = values[6],
-    initial_delay = values[7],
-    factor = values[8],
+    cap = (finite(values[4], 100)),
+    tracked = true, -- some jobs may be
   }
 end
 local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
     return wanted
   end
-  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
+  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 local function take_due(queue, settings, wanted, lost, recur, scheduled)
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
-local function publish_tracked(channel, jid)
-  if is_tracked(jid) then
-    publish(channel, jid)
-  end
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
 end
 local function list_of(text)
   if not text then
@@ -9613,21 +9506,36 @@ local function names_of(text)
   end
   return found
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
   end
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
   end
 end
 local function add_tags(jid, tags, first)
@@ -9637,36 +9545,21 @@ local function add_tags(jid, tags, first)
 end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
-    remove_tag(jid, tags[i])
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
-end
-local function spawn(queue, parent, child, job, at)
-  call('hset', job_key(child),
-    'jid', child,
-    'klass', job.klass,
-    'data', job.data,
-    'priority', job.priority,
-    'tags', job.tags,
-    'state', 'waiting',
-    'worker', '',
-    'expires', 0,
-    'queue', queue,
-    'retries', job.retries,
-    'remaining', job.retries,
-    'time', exact(at),
-    'spawned_from_jid', parent)
-  call('zadd', queue_key(queue, 'work'), work_score(at, job.priority), child)
-  add_tags(child, names_of(job.tags), 1)
-  record(job_key(child), entry(at, '"put"', cjson.encode({q = queue})))
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function next_child(parent, count)
   local taken = 0
@@ -9674,11 +9567,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', job_key(child)) == 0
+  until call('exists', (prefix .. 'j:' .. child)) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', recur_key(parent),
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -9686,7 +9579,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', queue_key(queue, 'recur'), parent)
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -9698,18 +9591,37 @@ local function spawn_due(queue, parent, due, limit)
   local count, spawned = finite(fields[8], 0), 0
   while at <= now and spawned < limit do
     count = next_child(parent, count)
-    spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', (string.format('%.17g', at)),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+    end
     at = at + interval
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', recur_key(parent), 'count', string.format('%.0f', count))
-    call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp,
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -9719,29 +9631,39 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = queue_key(queue, 'scheduled')
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
-  each_slice(call, 'zrem', scheduled, due)
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = queue_key(queue, 'work')
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -9753,18 +9675,9 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
+  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -9773,29 +9686,31 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function tally_failure(queue)
-  tally(day_of(now), queue, 'failures', 1)
-  tally(day_of(now), queue, 'failed', 1)
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
   end
 end
 local function leave_group(jid, failure, count)
   if type(failure.group) == 'string' then
     try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
   end
 end
 local function delete_failed(jid)
-  local key = job_key(jid)
+  local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -9818,7 +9733,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -9827,14 +9742,32 @@ local function file_failure(jid, keep)
     end
   end
 end
-local function failure_json(group, message, when, worker)
-  return cjson.encode({group = group, message = message, when = when, worker = worker})
-end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record(job_key(jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', job_key(jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  tally_failure(queue)
-  publish_tracked('failed', jid)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -9844,7 +9777,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -9854,23 +9787,13 @@ local function wake_for(queue, delay)
     wake(queue)
   end
 end
-local function warn(queue, jid, worker, grace, cap)
-  publish_tracked('stalled', jid)
-  record(job_key(jid), entry(now, '"timed-out"'), cap)
-  call('hset', job_key(jid), 'grace', 1)
-  lock_lost(jid, worker)
-  call('zadd', queue_key(queue, 'locks'), exact(now + grace), jid)
-  tally(day_of(now), queue, 'retries', 1)
-end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, failure_json(group, message, now, ''), settings.cap)
-  publish('log', cjson.encode({
-    jid = jid, event = 'failed', group = group, worker = worker, message = message,
-  }))
+  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
 local function backoff_delay(text, retries, remaining, settings)
@@ -9884,16 +9807,16 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', queue_key(queue, 'work'), jid)
-  call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
-  call('zrem', queue_key(queue, 'locks'), jid)
-  call('hset', job_key(jid), 'state', 'scheduled')
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', job_key(jid), 'remaining', remaining)
-  call('hdel', job_key(jid), 'grace')
+  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
+  call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], settings)
     return nil
@@ -9909,98 +9832,285 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = queue_key(queue, 'locks'), settings.grace
+  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
     else
-      adopt_history(jid, job[4])
-      try('zrem', worker_key(worker), jid)
+      do
+        local jid, text = jid, job[4]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
       if grace <= 0 or not warned then
-        warn(queue, jid, worker, grace, settings.cap)
+        do
+          local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
+          do
+            local channel, jid = 'stalled', jid
+            if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+              try('publish', prefix .. channel, jid)
+            end
+          end
+          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          do
+            local jid, worker = jid, worker
+            local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+            try('publish', prefix .. ('w:' .. worker), message)
+            try('publish', prefix .. 'log', message)
+          end
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          do
+            local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              expire_stats(key, day)
+            end
+          end
+        end
       end
       if grace <= 0 or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
   end
-  each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
+  do
+    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
   return taken
 end
-  call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, settings) or {}
+local function read_lost_settings(cap)
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    cap = cap,
+    grace = finite(values[1], 10),
+    keep_failed = values[2],
+    initial_delay = values[3],
+    factor = values[4],
+  }
+end
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
-local function open_queue(queue, settings, wanted)
-  local lost, recur = is_due(queue, 'locks'), is_due(queue, 'recur')
-  local scheduled = is_due(queue, 'scheduled')
-  if lost or recur or scheduled then
-    return take_due(queue, settings, wanted, lost, recur, scheduled)
-  end
-  return none
-end
 local function take_work(run, queue, limit)
-  local scored = run('zpopmax', queue_key(queue, 'work'), limit)
-  local jids = {}
-  for i = 1, #scored, 2 do
-    jids[#jids + 1] = scored[i]
-    if scored[i + 1] == 'inf' then
-      try('hdel', job_key(scored[i]), 'grace')
-    end
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
   end
   return jids
 end
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {}
-  local n = 0
-  for i = first, last do
-    local jid = jids[i]
-    local key = job_key(jid)
-    local job = read_untaken(try, key)
-    if not job[1] and not job.err and call('exists', key) == 1 then
-      job[1] = jid
-    end
-    if job[1] then
-      n = n + 1
-      adopt_history(jid, job[12])
-      record(key, popped, cap)
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[11], now)
-      locks[2 * n - 1], locks[2 * n] = expires, jid
-    else
-      call('zrem', queue_key(queue, 'locks'), jid)
-    end
+local function read_rest(jid, key, job, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
   end
-  if n == 0 then
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
     return
   end
-  call('zadd', queue_key(queue, 'locks'), unpack(locks))
-  try('zadd', worker_key(worker), unpack(locks))
-  observe('wait', queue, waited)
-  local tracked = try('zmscore', prefix .. 'tracked', unpack(taken))
-  for i = 1, n do
-    if tracked[i] then
-      publish('popped', taken[i])
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
-    out[#out + 1] = show(jobs[i], tracked[i] and true or false, worker, expires)
+  end
+end
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
+  end
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
   end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = {}
+        for i = 1, #durations do
+          local name
+          repeat
+            local seconds = durations[i]
+            if seconds < 60 then
+              name = 's' .. math.floor(seconds)
+              break
+            elseif seconds < 3600 then
+              name = 'm' .. math.floor(seconds / 60)
+              break
+            elseif seconds < 86400 then
+              name = 'h' .. math.floor(seconds / 3600)
+              break
+            end
+            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+          until true
+          if seen[name] then
+            seen[name] = seen[name] + 1
+          else
+            seen[name] = 1
+            fields[#fields + 1] = name
+          end
+        end
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        for i = 1, #durations do
+          local value = durations[i]
+          total = total + 1
+          if total == 1 then
+            mean = value
+            vk = 0
+          else
+            local before = mean
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          local n = 2 * i
+          update[n - 1] = fields[i]
+          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
   end
 end
-local worker = required('Reserve', 'worker', ARGV[2])
-local count = whole('Reserve', 'count', ARGV[3])
+local worker
+do
+  local area, name, text = 'Reserve', 'worker', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local count
+do
+  local area, name, text = 'Reserve', 'count', ARGV[3]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
 local order = ARGV[4]
-local cursor = whole('Reserve', 'cursor', ARGV[5])
+local cursor
+do
+  local area, name, text = 'Reserve', 'cursor', ARGV[5]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  cursor = n
+end
 local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
 local queues = {}
@@ -10008,16 +10118,27 @@ for i = 8, #ARGV do
   queues[i - 7] = named('Reserve', 'queue', ARGV[i])
 end
 if #queues == 0 or #queues > 1000 then
-  reject('Reserve', 'Arg "queue": needs 1 to 1000')
+  do
+    local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
+    error(area .. '(): ' .. message)
+  end
 elseif order ~= 'ordered' and order ~= 'round-robin' then
-  reject('Reserve', 'Unknown order "' .. tostring(order) .. '"')
+  do
+    local area, message = 'Reserve', 'Unknown order "' .. tostring(order) .. '"'
+    error(area .. '(): ' .. message)
+  end
 end
 local idle = prefix .. 'x:idle'
-must_publish()
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 if #queues > 1 or count == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
-local paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 local function pass_on()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10027,13 +10148,13 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', due_key(queue))
+  local held = try('get', (prefix .. 'x:due:' .. queue))
   if type(held) ~= 'string' then
     return false
   end
@@ -10043,18 +10164,18 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', queue_key(queue, 'work')) == 1 then
+  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
   for i = 1, #queues do
-    if paused[i] == 0 and has_jobs(queues[i], worker, poll) then
+    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
     end
   end
@@ -10067,16 +10188,18 @@ local function drop_claim()
   if claim == '' then
     return false
   end
-  local held = try('get', due_key(claim))
+  local held = try('get', (prefix .. 'x:due:' .. claim))
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
     return false
   end
-  return call('del', due_key(claim)) == 1
+  return call('del', (prefix .. 'x:due:' .. claim)) == 1
 end
 local function become_busy()
-  try('srem', idle, worker)
+  if special then
+    try('srem', idle, worker)
+  end
   drop_claim()
-  if call('exists', idle) == 0 then
+  if not special or call('exists', idle) == 0 then
     return 2
   end
   pass_on()
@@ -10088,7 +10211,7 @@ end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 local function is_empty(queue)
-  local key = queue_key(queue, '')
+  local key = (prefix .. 'q:' .. queue .. '-' .. '')
   return #queues > 1 and
     call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
@@ -10102,7 +10225,21 @@ local function open_one(i, wanted)
   if wanted == 0 then
     return none, 0
   end
-  local expired = open_queue(queue, settings[i], wanted)
+  local expired
+  repeat
+    local queue, settings, wanted = queue, settings[i], wanted
+    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
+      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+    if settings.tracked then
+      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+    end
+    if lost or recur or scheduled then
+      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      break
+    end
+    expired = none
+  until true
   return expired, wanted - #expired
 end
 local function open(i, wanted)
@@ -10116,14 +10253,20 @@ local function open(i, wanted)
   return none, 0
 end
 local function reserved_values(heartbeat)
-  return function(job)
-    job[11], job[12], job[13] = stamp, heartbeat, job[11]
-    return job
+  return function(jid, job)
+    local values = {
+      jid, job[1], job[2], job[3], job[4], job[5], job[6],
+      job[7], job[8], stamp, heartbeat,
+    }
+    if job[9] or job[10] then
+      values[12], values[13] = job[9] or false, job[10] or false
+    end
+    return values
   end
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values((string.format('%.17g', (settings[i].heartbeat)))), out)
   end
 end
 local function take_ordered(out)
@@ -10196,7 +10339,7 @@ end
         lock_from(i, expired, out)
         opened = turn
       end
-      local waiting = more[i] > 0 and finite(try('zcard', queue_key(queues[i], 'work')), 0) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
       have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
@@ -10214,13 +10357,13 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', due_key(queue))
+  local held = try('get', (prefix .. 'x:due:' .. queue))
   if type(held) ~= 'string' then
     return false
   end
@@ -10236,9 +10379,9 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
-        exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      if due and paused[i] == 0 then
+      local due = tonumber(try('zrangebyscore', (prefix .. 'q:' .. queues[i] .. '-' .. part), '(' .. stamp,
+        string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
     end
@@ -10251,7 +10394,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', due_key(queue), exact(due) .. ' ' .. worker, 'PX', ttl)
+  call('set', (prefix .. 'x:due:' .. queue), (string.format('%.17g', due)) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -10265,7 +10408,7 @@ end
 local function wait_for(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', exact(now - 86400), 'LIMIT', 0, 100)
+  local gone = try('zrangebyscore', waiting, '-inf', (string.format('%.17g', (now - 86400))), 'LIMIT', 0, 100)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
   end
@@ -10300,9 +10443,9 @@ if #out < count then
 else
   listeners = become_busy()
 end
-local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
+local reply = {cursor, (string.format('%.17g', wait)), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = table.concat(JOB_FIELDS, ' ', 1, 12 - 1) .. ' heartbeat put_at'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]
@@ -10319,20 +10462,8 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local function reject(area, message)
   error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -10347,19 +10478,20 @@ local function named(area, name, text)
   end
   return text
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -10419,37 +10551,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function publish_each_tracked(channel, jids)
-  local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-  for i = 1, #scores do
-    if scores[i] then
-      publish(channel, jids[i])
-    end
-  end
-end
 local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10459,7 +10560,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -10468,47 +10569,28 @@ end
     wake(queue)
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
-  end
-end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', exact(now + delay))
+    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function add_tags(jid, tags, first)
 local function add_tag(jid, tag)
@@ -10521,16 +10603,13 @@ end
   end
 end
 local function prepare(worker, in_order)
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
+  try('publish', prefix .. ('w:' .. worker), message)
+  try('publish', prefix .. 'log', message)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -10540,7 +10619,7 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -10551,16 +10630,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', queue_key(queue, 'work'), jid)
-  try('zrem', queue_key(queue, 'locks'), jid)
-  try('zrem', queue_key(queue, 'scheduled'), jid)
-  try('zrem', queue_key(queue, 'depends'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -10572,9 +10651,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = job_key(other) .. '-dependents', jid
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = job_key(jid) .. '-dependencies', other
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -10588,8 +10667,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', job_key(other) .. '-dependents', jid)
-  try('srem', job_key(jid) .. '-dependencies', other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -10610,15 +10689,12 @@ local function names_of(text)
   end
   return found
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -10629,11 +10705,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -10645,62 +10721,58 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function forget_failure(jid, queue, failure)
   local details = list_of(failure)
-  leave_group(jid, details)
-  uncount_failure(queue, details)
-  unfile_failures({jid})
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -10757,7 +10829,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', worker_key(owner), jid)
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
     if owner ~= worker then
       lock_lost(jid, owner)
     end
@@ -10781,7 +10853,7 @@ end
   local before, added = {}, {}
   for _, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
     before[item.jid] = 'put'
   end
   for _, item in ipairs(in_order) do
@@ -10805,91 +10877,18 @@ local function apart(priority)
 end
 local function place(queue, item, work)
   if item.waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
     return 'scheduled'
   end
   local n, at = #work, now
   if n > 0 then
     at = now + n / 2 * apart(finite(item.priority, 0))
   end
-  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
   return 'waiting'
-end
-local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-  local stored_tags = '[]'
-  record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
-  end
-  call('hset', key,
-    'jid', item.jid,
-    'klass', item.klass,
-    'data', item.data,
-    'priority', item.priority or '0',
-    'tags', stored_tags,
-    'state', item.state,
-    'worker', '',
-    'expires', '0',
-    'queue', queue,
-    'retries', retries,
-    'remaining', retries,
-    'time', stamp, unpack(item.more))
-  if item.waits then
-    keep_delay(key, item.delay, item.checked)
-  end
-end
-local function write_all(group, idle)
-  local queue = group[1].queue
-  local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
-  local work, jids, soonest = {}, {}, math.huge
-  for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
-  end
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
-  for i = 1, #group do
-    local item = group[i]
-    write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
-  end
-  know_queue(queue)
-  publish_each_tracked('put', jids)
-  if idle then
-    wake_for(queue, soonest)
-  end
-end
-local function put(worker, groups, in_order)
-  must_publish()
-  local keys, plain, idle = {}, #groups == 1, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = job_key(item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  local existing = count_existing(keys)
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    plain = plain and idle and existing == 1
-  end
-  if not plain then
-    prepare(worker, in_order)
-  end
-  for g = 1, #groups do
-    write_all(groups[g], idle)
-  end
 end
 local function read_put(queue, at, first, last)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -10898,7 +10897,13 @@ local function read_put(queue, at, first, last)
   end
   local given = options('Put', first, last)
   if not given.checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = number('Put', 'delay', ARGV[at + 3])
   return {
@@ -10916,13 +10921,14 @@ local function read_put(queue, at, first, last)
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local function put_from_arguments(at)
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
-  put(ARGV[at], {items}, items)
-  return items[1].jid
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    reject(area, 'Arg "' .. name .. '" missing')
+  end
+  id = text
 end
-local id = required('Schedule', 'id', ARGV[2])
 local due = number('Schedule', 'due', ARGV[3])
 if due > now then
   return 0
@@ -10931,28 +10937,129 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-local jid = put_from_arguments(4)
-call('hset', prefix .. 'x:schedules', id, exact(due))
+local jid
+do
+  local at = 4
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      plain = plain and idle and existing == 1
+    end
+    if not plain then
+      prepare(worker, in_order)
+    end
+    for g = 1, #groups do
+      do
+        local group, idle = groups[g], idle
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local work, jids, soonest = {}, {}, math.huge
+        for i = 1, #group do
+          local item = group[i]
+          item.state = place(queue, item, work)
+          jids[i] = item.jid
+          soonest = math.min(soonest, item.delay)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                trim_history(key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              add_tags(item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              keep_delay(key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
+        do
+          local channel, jids = 'put', jids
+          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+          for i = 1, #scores do
+            if scores[i] then
+              try('publish', prefix .. channel, jids[i])
+            end
+          end
+        end
+        if idle then
+          wake_for(queue, soonest)
+        end
+      end
+    end
+  end
+  jid = items[1].jid
+end
+call('hset', prefix .. 'x:schedules', id, (string.format('%.17g', due)))
 return jid
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10968,17 +11075,33 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
+local id
+do
+  local area, name, text = 'Schedule.last', 'id', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  id = text
 end
-local id = required('Schedule.last', 'id', ARGV[2])
 local key = prefix .. 'x:schedules'
-local last = finite(call('hget', key, id))
+local last
+repeat
+  local text, default = call('hget', key, id)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    last = n
+    break
+  end
+  last = default
+until true
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now
 end
-return {exact(math.min(last, now)), stamp}
+return {(string.format('%.17g', (math.min(last, now)))), stamp}
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -10989,19 +11112,13 @@ local function finite(text, default)
   end
   return default
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -11023,23 +11140,45 @@ end
 local function day_of(at)
   return at - at % 86400
 end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
 end
-local queue = required('Queue', 'queue', ARGV[2])
 local day = day_of(number('Stats', 'date', ARGV[3]))
 local fields = {'total', 'mean', 'vk'}
-local function add_buckets(unit, first, last)
+do
+  local unit, first, last = 's', 0, 59
   for i = first, last do
     fields[#fields + 1] = unit .. i
   end
 end
-add_buckets('s', 0, 59)
-add_buckets('m', 1, 59)
-add_buckets('h', 1, 23)
-add_buckets('d', 1, 6)
+do
+  local unit, first, last = 'm', 1, 59
+  for i = first, last do
+    fields[#fields + 1] = unit .. i
+  end
+end
+do
+  local unit, first, last = 'h', 1, 23
+  for i = first, last do
+    fields[#fields + 1] = unit .. i
+  end
+end
+do
+  local unit, first, last = 'd', 1, 6
+  for i = first, last do
+    fields[#fields + 1] = unit .. i
+  end
+end
 local function summary(kind)
-  local values = call('hmget', stats_key(kind, day, queue), unpack(fields))
+  local values = call('hmget', (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), unpack(fields))
   local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
@@ -11051,7 +11190,7 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
-local counts = call('hmget', stats_key('stats', day, queue), 'retries', 'failed', 'failures')
+local counts = call('hmget', (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue), 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),
@@ -11063,50 +11202,51 @@ elseif command == 'subscription' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+local queue
+do
+  local area, name, text = 'Subscription', 'queue', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function union(list, more, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #more do
-    if not has[more[i]] then
-      has[more[i]] = true
-      list[#list + 1] = more[i]
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
     end
   end
-  return list
+  queue = text
 end
-local queue = required('Subscription', 'queue', ARGV[2])
-local action = required('Subscription', 'action', ARGV[3])
-local function topics_key(name)
-  return prefix .. 'topics' .. name
+local action
+do
+  local area, name, text = 'Subscription', 'action', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  action = text
 end
-local key = topics_key(queue)
+local key = (prefix .. 'topics' .. queue)
 local function subscribers()
   local all = call('smembers', prefix .. 'x:topics')
-  union(all, call('zrange', prefix .. 'queues', 0, -1), 1)
+  do
+    local list, more, first = all, call('zrange', prefix .. 'queues', 0, -1), 1
+    local has = {}
+    for i = 1, #list do
+      has[list[i]] = true
+    end
+    for i = first, #more do
+      if not has[more[i]] then
+        has[more[i]] = true
+        list[#list + 1] = more[i]
+      end
+    end
+  end
   table.sort(all)
   return all
 end
 local function all_topics()
   local queues_of = {}
   for _, name in ipairs(subscribers()) do
-    for _, topic in ipairs(try('hkeys', topics_key(name))) do
+    for _, topic in ipairs(try('hkeys', (prefix .. 'topics' .. name))) do
       queues_of[topic] = queues_of[topic] or {}
       table.insert(queues_of[topic], name)
     end
@@ -11116,9 +11256,25 @@ end
 if action == 'all' then
   return cjson.encode(all_topics())
 elseif action == 'get' then
-  return array(call('exists', key) == 1 and {key} or {})
+  do
+    local list = call('exists', key) == 1 and {key} or {}
+    if #list == 0 then
+      return '[]'
+    end
+    return cjson.encode(list)
+  end
 end
-local topic = required('Subscription', 'topic', ARGV[4])
+local topic
+do
+  local area, name, text = 'Subscription', 'topic', ARGV[4]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  topic = text
+end
 if action == 'add' then
   call('hset', key, topic, queue)
   try('sadd', prefix .. 'x:topics', queue)
@@ -11126,7 +11282,13 @@ if action == 'add' then
   for i = 1, #topics do
     topics[i] = queue
   end
-  return array(topics)
+  do
+    local list = topics
+    if #list == 0 then
+      return '[]'
+    end
+    return cjson.encode(list)
+  end
 elseif action == 'remove' then
   local removed = call('hdel', key, topic) == 1
   if removed and call('exists', key) == 0 then
@@ -11136,7 +11298,10 @@ elseif action == 'remove' then
 elseif action == 'exists' then
   return tostring(call('hexists', key, topic) == 1)
 end
-reject('Subscription', 'Unknown action "' .. action .. '"')
+do
+  local area, message = 'Subscription', 'Unknown action "' .. action .. '"'
+  error(area .. '(): ' .. message)
+end
 elseif command == 'tag' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11148,29 +11313,22 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -11199,31 +11357,6 @@ end
   end
   return found
 end
-local function union(list, more, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #more do
-    if not has[more[i]] then
-      has[more[i]] = true
-      list[#list + 1] = more[i]
-    end
-  end
-  return list
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -11237,13 +11370,6 @@ else
   end
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
-  end
-end
-local function remove_tag(jid, tag)
-  if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-    if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-      call('zrem', prefix .. 'tags', tag)
-    end
   end
 end
 local function add_tags(jid, tags, first)
@@ -11256,42 +11382,124 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    remove_tag(jid, tags[i])
-  end
-end
 local action = ARGV[2]
 if not action then
-  reject('Tag', 'Arg "command" must be "add", "remove", "get" or "top"')
+  do
+    local area, message = 'Tag', 'Arg "command" must be "add", "remove", "get" or "top"'
+    error(area .. '(): ' .. message)
+  end
 end
 if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
-  local stored = call('hget', job_key(jid), 'tags')
+  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
   if not stored then
-    reject('Tag', 'Job ' .. jid .. ' does not exist')
+    do
+      local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
+      error(area .. '(): ' .. message)
+    end
   end
   local tags = names_of(stored)
   if action == 'add' then
     local known = #tags
-    tags = union(tags, ARGV, 4)
+    do
+      local list, more, first = tags, ARGV, 4
+      local has = {}
+      for i = 1, #list do
+        has[list[i]] = true
+      end
+      for i = first, #more do
+        if not has[more[i]] then
+          has[more[i]] = true
+          list[#list + 1] = more[i]
+        end
+      end
+      tags = list
+    end
     add_tags(jid, tags, known + 1)
   else
-    tags = difference(tags, ARGV, 4)
-    remove_tags(jid, ARGV, 4)
+    do
+      local list, other, first = tags, ARGV, 4
+      local gone, kept = {}, {}
+      for i = first, #other do
+        gone[other[i]] = true
+      end
+      for i = 1, #list do
+        if not gone[list[i]] then
+          kept[#kept + 1] = list[i]
+        end
+      end
+      tags = kept
+    end
+    do
+      local jid, tags, first = jid, ARGV, 4
+      for i = first, #tags do
+        do
+          local jid, tag = jid, tags[i]
+          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+              call('zrem', prefix .. 'tags', tag)
+            end
+          end
+        end
+      end
+    end
   end
   local text = array(tags)
-  call('hset', job_key(jid), 'tags', text)
+  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset = integer('Tag', 'offset', ARGV[4] or 0)
-  local count = integer('Tag', 'count', ARGV[5] or 25)
+  local offset
+  do
+    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Tag', 'count', ARGV[5] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset = integer('Tag', 'offset', ARGV[3] or 0)
-  local count = integer('Tag', 'count', ARGV[4] or 25)
+  local offset
+  do
+    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Tag', 'count', ARGV[4] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
   local key = prefix .. 'tags'
   local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
@@ -11299,59 +11507,74 @@ elseif action == 'top' then
   end
   return tags
 end
-reject('Tag', 'First argument must be "add", "remove", "get" or "top"')
+do
+  local area, message = 'Tag', 'First argument must be "add", "remove", "get" or "top"'
+  error(area .. '(): ' .. message)
+end
 elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
-local function whole(area, name, text)
+local offset
+do
+  local area, name, text = 'Tags', 'offset', ARGV[2]
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
-  return n
+  offset = n
 end
-local function array(list)
+local count
+do
+  local area, name, text = 'Tags', 'count', ARGV[3]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
+if count == 0 then
+  do
+    local area, message = 'Tags', 'Arg "count" is 0'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local offset = whole('Tags', 'offset', ARGV[2])
-local count = whole('Tags', 'count', ARGV[3])
-if count == 0 then
-  reject('Tags', 'Arg "count" is 0')
-end
-return array(call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count))
 elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -11367,21 +11590,8 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  publish('w:' .. worker, message)
-  publish('log', message)
-end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
@@ -11395,22 +11605,12 @@ local function finite(text, default)
   end
   return default
 end
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
 end
 local function move_history(jid, text)
 local function finite(text, default)
@@ -11433,15 +11633,12 @@ local function list_of(text)
   end
   return {}
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -11451,20 +11648,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function wake(queue)
@@ -11482,7 +11674,7 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
@@ -11490,27 +11682,56 @@ end
 local running = {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
-    reject('Timeout', 'Job ' .. jid .. ' does not exist')
+    do
+      local area, message = 'Timeout', 'Job ' .. jid .. ' does not exist'
+      error(area .. '(): ' .. message)
+    end
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
+    do
+      local area, message = 'Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2]
+      error(area .. '(): ' .. message)
+    end
   end
   if not job[1] then
-    reject('Timeout', 'Job ' .. jid .. ' is in no queue')
+    do
+      local area, message = 'Timeout', 'Job ' .. jid .. ' is in no queue'
+      error(area .. '(): ' .. message)
+    end
   end
-  call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
+  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
   running[jid] = job
 end
-must_publish()
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 for jid, job in pairs(running) do
   local queue, worker = job[1], job[3] or ''
-  try('zrem', queue_key(queue, 'locks'), jid)
-  call('zadd', queue_key(queue, 'work'), '+inf', jid)
-  adopt_history(jid, job[4])
-  record(job_key(jid), entry(now, '"timed-out"'))
-  call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
-  lock_lost(jid, worker)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
+  do
+    local jid, text = jid, job[4]
+    if text then
+      move_history(jid, text)
+    end
+  end
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
+  do
+    local jid, worker = jid, worker
+    local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+    try('publish', prefix .. ('w:' .. worker), message)
+    try('publish', prefix .. 'log', message)
+  end
   wake(queue)
 end
 elseif command == 'track' then
@@ -11524,29 +11745,13 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -11565,25 +11770,11 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function must_publish()
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function is_tracked(jid)
-  return type(try('zscore', prefix .. 'tracked', jid)) == 'string'
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
-end
-local function number_json(n)
-  return string.format('%.17g', n)
 end
 local function readable(text)
 local function list_of(text)
@@ -11614,21 +11805,18 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -11638,20 +11826,15 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
   end
 end
 local function unusual_entry(text)
@@ -11687,22 +11870,19 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
   return '[' .. table.concat(list, ',') .. ']'
 end
 local JOB_FIELDS = {
-  'jid', 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'failure',
-  'spawned_from_jid', 'time', 'history', 'state', 'worker', 'expires',
+  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
+  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
 }
-local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
-end
 local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
     return ',"dependents":[],"dependencies":[]'
   end
@@ -11710,23 +11890,28 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid, tags, failure = job[1], job[8], job[9]
-  adopt_history(jid, job[12])
+  local jid, tags, failure = job[12], job[7], job[9]
+  do
+    local jid, text = jid, job[11]
+    if text then
+      move_history(jid, text)
+    end
+  end
   local text = cjson.encode({
     jid = jid,
-    klass = job[2],
+    klass = job[1],
     state = job[13],
-    queue = job[3],
+    queue = job[2],
     worker = job[14] or '',
     tracked = tracked,
     expires = finite(job[15], 0),
-    retries = finite(job[5], 0),
-    remaining = math.floor(finite(job[6], 0)),
-    data = job[7],
+    retries = finite(job[4], 0),
+    remaining = math.floor(finite(job[5], 0)),
+    data = job[6],
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[4], 0)) ..
+    ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
     ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
@@ -11736,8 +11921,8 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = read_job(try, jid)
-    if job[1] then
+    local job = (try('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+    if job[12] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid
@@ -11747,36 +11932,71 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
-  local offset = integer('Track', 'offset', ARGV[3] or 0)
-  local count = integer('Track', 'count', ARGV[4] or 25)
+  local offset
+  do
+    local area, name, text = 'Track', 'offset', ARGV[3] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Track', 'count', ARGV[4] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end
-local jid = required('Track', 'jid', ARGV[3])
-if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
-  reject('Track', 'Job ' .. jid .. ' does not exist')
+local jid
+do
+  local area, name, text = 'Track', 'jid', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
 end
-must_publish()
+if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+  do
+    local area, message = 'Track', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
 if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
-  publish('track', jid)
+  try('publish', prefix .. 'track', jid)
   return tostring(changed)
 elseif action == 'untrack' then
   local changed = call('zrem', tracked, jid)
-  publish('untrack', jid)
+  try('publish', prefix .. 'untrack', jid)
   return tostring(changed)
 end
-reject('Track', 'Unknown action "' .. ARGV[2] .. '"')
+do
+  local area, message = 'Track', 'Unknown action "' .. ARGV[2] .. '"'
+  error(area .. '(): ' .. message)
+end
 elseif command == 'tracked' then
 local call = redis.call
 local prefix = KEYS[1]
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -11792,45 +12012,51 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
-local function array(list)
+local keep
+repeat
+  local text, default = call('hget', prefix .. 'config', 'jobs-history'), 604800
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    keep = n
+    break
+  end
+  keep = default
+until true
+do
+  local list = call('zrangebyscore', prefix .. 'tracked', '(' .. (string.format('%.17g', (now - keep))), '+inf')
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local keep = finite(call('hget', prefix .. 'config', 'jobs-history'), 604800)
-return array(call('zrangebyscore', prefix .. 'tracked', '(' .. exact(now - keep), '+inf'))
 elseif command == 'unfail' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -11843,17 +12069,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local stamp = ARGV[1]
 local now
@@ -11881,43 +12096,30 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
 end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -11927,59 +12129,18 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
 end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function wake(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -11987,25 +12148,19 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
@@ -12023,36 +12178,46 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
-    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+    do
+      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
   end
   return queues
 end
-local function unfail(jobs)
-  local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    local key = job_key(job.jid)
-    jids[i] = job.jid
-    adopt_history(job.jid, job.history)
-    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
-    uncount_failure(job.from, list_of(job.failure))
-    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or '5')
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  unfile_failures(jids)
-  for i = 1, #queues do
-    know_unlisted(queues[i])
-    wake(queues[i])
-  end
+  queue = text
 end
-local function unfail_group(group, count, queue)
+local group
+do
+  local area, name, text = 'Unfail', 'group', ARGV[3]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  group = text
+end
+do
+  local group, count, queue = group, whole('Unfail', 'count', ARGV[4] or 25), queue
   if count == 0 then
     return 0
   end
@@ -12061,44 +12226,99 @@ local function unfail_group(group, count, queue)
   for i = 1, #jids do
     jobs[#jobs + 1] = read_failed(jids[i], queue)
   end
-  unfail(jobs)
+  do
+    local jobs = jobs
+    local queues, jids = add_work(jobs), {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local key = (prefix .. 'j:' .. job.jid)
+      jids[i] = job.jid
+      do
+        local jid, text = job.jid, job.history
+        if text then
+          move_history(jid, text)
+        end
+      end
+      do
+        local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+      do
+        local queue, failure = job.from, list_of(job.failure)
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+        'queue', job.to, 'remaining', job.retries or '5')
+    end
+    do
+      local jids = jids
+      do
+        local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+    for i = 1, #queues do
+      know_unlisted(queues[i])
+      wake(queues[i])
+    end
+  end
   call('ltrim', key, 0, -count - 1)
-  drop_empty_group(group)
+  do
+    local group = group
+    if call('exists', prefix .. 'f:' .. group) == 0 then
+      try('srem', prefix .. 'failures', group)
+    end
+  end
   return #jids
 end
-local queue = required('Queue', 'queue', ARGV[2])
-local group = required('Unfail', 'group', ARGV[3])
-return unfail_group(group, whole('Unfail', 'count', ARGV[4] or 25), queue)
 elseif command == 'unfail.group' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -12109,17 +12329,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
 end
 local stamp = ARGV[1]
 local now
@@ -12147,43 +12356,30 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
 end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -12193,59 +12389,18 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
 end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function wake(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -12253,25 +12408,19 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
@@ -12289,36 +12438,35 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
-    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+    do
+      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
   end
   return queues
 end
-local function unfail(jobs)
-  local queues, jids = add_work(jobs), {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    local key = job_key(job.jid)
-    jids[i] = job.jid
-    adopt_history(job.jid, job.history)
-    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
-    uncount_failure(job.from, list_of(job.failure))
-    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or '5')
+local group
+do
+  local area, name, text = 'Unfail.group', 'group', ARGV[2]
+  if not text or text == '' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  unfile_failures(jids)
-  for i = 1, #queues do
-    know_unlisted(queues[i])
-    wake(queues[i])
-  end
+  group = text
 end
-local function unfail_group(group, count, queue)
+do
+  local group, count, queue = group, whole('Unfail.group', 'count', ARGV[3])
   if count == 0 then
     return 0
   end
@@ -12327,13 +12475,69 @@ local function unfail_group(group, count, queue)
   for i = 1, #jids do
     jobs[#jobs + 1] = read_failed(jids[i], queue)
   end
-  unfail(jobs)
+  do
+    local jobs = jobs
+    local queues, jids = add_work(jobs), {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local key = (prefix .. 'j:' .. job.jid)
+      jids[i] = job.jid
+      do
+        local jid, text = job.jid, job.history
+        if text then
+          move_history(jid, text)
+        end
+      end
+      do
+        local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+      do
+        local queue, failure = job.from, list_of(job.failure)
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+        'queue', job.to, 'remaining', job.retries or '5')
+    end
+    do
+      local jids = jids
+      do
+        local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+    for i = 1, #queues do
+      know_unlisted(queues[i])
+      wake(queues[i])
+    end
+  end
   call('ltrim', key, 0, -count - 1)
-  drop_empty_group(group)
+  do
+    local group = group
+    if call('exists', prefix .. 'f:' .. group) == 0 then
+      try('srem', prefix .. 'failures', group)
+    end
+  end
   return #jids
 end
-local group = named('Unfail.group', 'group', ARGV[2])
-return unfail_group(group, whole('Unfail.group', 'count', ARGV[3]))
 elseif command == 'unfail.job' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -12345,26 +12549,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -12391,43 +12575,30 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%.0f', math.floor(at)) .. ',' .. what
+  local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-local function history_cap(text)
-  return finite(text, 100)
-end
-  cap = cap or history_cap(try('hget', prefix .. 'config', 'max-job-history'))
+  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
 end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function string_or_nil(value)
-  return type(value) == 'string' and value or nil
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = string_or_nil(stage.q)})
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
   try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
   if popped then
-    local worker = cjson.encode({worker = string_or_nil(stage.worker)})
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
     try('rpush', key, entry(popped, '"popped"', worker))
   end
   if failed then
@@ -12437,65 +12608,18 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = job_key(jid) .. '-history'
+  local key = (prefix .. 'j:' .. jid) .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', job_key(jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
   end
 end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function day_of(at)
-  return at - at % 86400
-end
-local function stats_key(kind, day, queue)
-  return prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
-end
-local function days_kept(option, default)
-  return finite(try('hget', prefix .. 'config', option), default)
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally(day, queue, field, by)
-  local key = stats_key('stats', day, queue)
-  if try('hincrby', key, field, by) == by then
-    expire_stats(key, day)
-  end
-end
-local function drop_empty_group(group)
-  if call('exists', prefix .. 'f:' .. group) == 0 then
-    try('srem', prefix .. 'failures', group)
-  end
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    tally(day_of(at), queue, 'failed', -1)
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    drop_empty_group(failure.group)
-  end
-end
-local function unfile_failures(jids)
-  each_slice(try, 'zrem', prefix .. 'failed-jobs-list', jids)
-end
 local function wake(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -12503,25 +12627,19 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function work_score(at, priority)
-  return finite(priority, 0) - at / 10000000000
-end
 local function know_unlisted(queue)
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
@@ -12539,61 +12657,122 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
+    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
   end
   for i = 1, #queues do
-    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+    do
+      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
   end
   return queues
 end
-local function unfail(jobs)
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local state = call('hget', (prefix .. 'j:' .. jid), 'state')
+if not state then
+  do
+    local area, message = 'Unfail.job', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+elseif state ~= 'failed' then
+  do
+    local area, message = 'Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state
+    error(area .. '(): ' .. message)
+  end
+end
+local job = read_failed(jid)
+if not job then
+  do
+    local area, message = 'Unfail.job', 'Job ' .. jid .. ' is in no queue'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  local jobs = {job}
   local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
-    local key = job_key(job.jid)
+    local key = (prefix .. 'j:' .. job.jid)
     jids[i] = job.jid
-    adopt_history(job.jid, job.history)
-    record(key, entry(now, '"put"', cjson.encode({q = job.to})))
-    uncount_failure(job.from, list_of(job.failure))
+    do
+      local jid, text = job.jid, job.history
+      if text then
+        move_history(jid, text)
+      end
+    end
+    do
+      local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        trim_history(key .. '-history', length, cap)
+      end
+    end
+    do
+      local queue, failure = job.from, list_of(job.failure)
+      local at = finite(failure.when)
+      if at and queue then
+        do
+          local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+          local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+          if try('hincrby', key, field, by) == by then
+            do
+              local key, day = key, day
+              local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+              try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+            end
+          end
+        end
+      end
+    end
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
   end
-  unfile_failures(jids)
+  do
+    local jids = jids
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
   for i = 1, #queues do
     know_unlisted(queues[i])
     wake(queues[i])
   end
 end
-local jid = required('Job', 'jid', ARGV[2])
-local state = call('hget', job_key(jid), 'state')
-if not state then
-  reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
-elseif state ~= 'failed' then
-  reject('Unfail.job', 'Job ' .. jid .. ' has not failed: ' .. state)
+do
+  local jid, failure, count = jid, list_of(job.failure)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
 end
-local job = read_failed(jid)
-if not job then
-  reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
-end
-unfail({job})
-leave_group(jid, list_of(job.failure))
 return jid
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -12618,9 +12797,6 @@ local function finite(text, default)
   end
   return default
 end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -12628,12 +12804,20 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-required('Unpause', 'queue', ARGV[2])
+do
+  local area, name, text = 'Unpause', 'queue', ARGV[2]
+  if not text then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+end
 for i = 2, #ARGV do
   call('srem', prefix .. 'paused_queues', ARGV[i])
   wake(ARGV[i])
@@ -12641,35 +12825,27 @@ end
 elseif command == 'unrecur' then
 local call = redis.call
 local prefix = KEYS[1]
-local function recur_key(jid)
-  return prefix .. 'r:' .. jid
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
+  jid = text
 end
-local jid = required('Recurring', 'jid', ARGV[2])
-local queue = call('hget', recur_key(jid), 'queue')
+local queue = call('hget', (prefix .. 'r:' .. jid), 'queue')
 if queue then
-  call('zrem', queue_key(queue, 'recur'), jid)
-  call('del', recur_key(jid))
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  call('del', (prefix .. 'r:' .. jid))
 end
 return true
 elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -12693,9 +12869,6 @@ local function finite(text, default)
   end
   return default
 end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -12703,16 +12876,13 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
+    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
       return
     end
   end
 end
-local function due_key(queue)
-  return prefix .. 'x:due:' .. queue
-end
 local function is_claimed(queue, due, worker)
-  local held = try('get', due_key(queue))
+  local held = try('get', (prefix .. 'x:due:' .. queue))
   if type(held) ~= 'string' then
     return false
   end
@@ -12722,12 +12892,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', queue_key(queue, 'work')) == 1 then
+  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', queue_key(queue, part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -12747,67 +12917,53 @@ end
 elseif command == 'worker.deregister' then
 local call = redis.call
 local prefix = KEYS[1]
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function required(area, name, text)
+do
+  local area, name, text = 'Worker.deregister', 'worker', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
-  return text
 end
-required('Worker.deregister', 'worker', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'workers', ARGV[i])
 end
 elseif command == 'workerJobs' then
 local call = redis.call
 local prefix = KEYS[1]
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
+local worker = ARGV[2]
+if not worker then
+  return 'null'
 end
-local function array(list)
+do
+  local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local worker = ARGV[2]
-if not worker then
-  return 'null'
-end
-return array(call('zrangebyscore', worker_key(worker), ARGV[3] or '-inf', '+inf'))
 elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function job_key(jid)
-  return prefix .. 'j:' .. jid
-end
-local function worker_key(worker)
-  return prefix .. 'w:' .. worker .. ':jobs'
-end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -12826,16 +12982,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function exact(n)
-  return string.format('%.17g', n)
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-local far = exact(now + 8640000)
+local far = (string.format('%.17g', (now + 8640000)))
 local function forget(old)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -12847,16 +13000,9 @@ local function each_slice(run, operation, key, list)
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
-      call('del', worker_key(worker))
+      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
     end
     each_slice(call, 'zrem', prefix .. 'workers', old)
-  end
-end
-local function forget_old()
-  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
-  local old = call('zrangebyscore', prefix .. 'workers', 0, exact(now - age), 'LIMIT', 0, 1000)
-  if #old > 0 then
-    forget(old)
   end
 end
 local function held(worker, jids)
@@ -12865,15 +13011,12 @@ local function held(worker, jids)
   end
   local kept = {}
   for _, jid in ipairs(jids) do
-    local job = try('hmget', job_key(jid), 'worker', 'state')
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       kept[#kept + 1] = jid
     end
   end
   return kept
-end
-local function given(i)
-  return ARGV[i] and ARGV[i] ~= ''
 end
 local worker = ARGV[2]
 if worker == '' then
@@ -12881,18 +13024,33 @@ if worker == '' then
 end
 local first, last = 0, -1
 if not worker then
-  first = given(3) and integer('Workers', 'first', ARGV[3]) or first
-  last = given(4) and integer('Workers', 'last', ARGV[4]) or last
+  first = (ARGV[3] and ARGV[3] ~= '') and integer('Workers', 'first', ARGV[3]) or first
+  last = (ARGV[4] and ARGV[4] ~= '') and integer('Workers', 'last', ARGV[4]) or last
 end
-forget_old()
+do
+  local age
+  repeat
+    local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
+    local n = tonumber(text)
+    if n and n - n == 0 then
+      age = n
+      break
+    end
+    age = default
+  until true
+  local old = call('zrangebyscore', prefix .. 'workers', 0, (string.format('%.17g', (now - age))), 'LIMIT', 0, 1000)
+  if #old > 0 then
+    forget(old)
+  end
+end
 if worker then
-  local key = worker_key(worker)
+  local key = (prefix .. 'w:' .. worker .. ':jobs')
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  local key = worker_key(all[i])
+  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
   all[i] = cjson.encode({
     name = all[i],
     jobs = call('zcount', key, stamp, far),
