@@ -21,6 +21,7 @@ type report struct {
 	since    string    // when the job was popped, by the server's clock; empty if unknown
 	data     string    // empty if it did not change
 	until    time.Time // when the lock ends
+	place    int       // among jobs that are released together; 0: none
 	sent     bool      // it was sent before, and got no reply
 	alone    bool      // the server refused a call with it: send it alone
 	refusals int       // how often the server refused it alone
@@ -41,8 +42,11 @@ func (r *report) appendTo(args []any) []any {
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
-	if (r.sent || r.late) && r.since != "" {
+	if (r.sent || r.late || r.place > 0) && r.since != "" {
 		details = append(slices.Concat(details, spec.since), r.since)
+	}
+	if r.place > 0 {
+		details = append(details, strconv.Itoa(r.place))
 	}
 	return details
 }
@@ -259,7 +263,7 @@ func (b *outbox) taken(r *report) {
 // notTaken handles a report whose job no longer belongs to this worker.
 func (b *outbox) notTaken(r *report, problem string) {
 	switch code := codeOf(problem); {
-	case r.late:
+	case r.late || r.place > 0: // nobody waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
 		b.taken(r)

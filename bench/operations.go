@@ -189,7 +189,7 @@ func (o *operations) reserve(
 ) (sample, error) {
 	phase := fmt.Sprintf("reserve(%d)", count)
 	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(i int) []any {
-		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", ""}
+		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", "", "0"}
 		for _, queue := range queues {
 			args = append(args, queue)
 		}

@@ -26,7 +26,7 @@ type reservation struct {
 // reserve calls the script for a worker.
 func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
 	e.t.Helper()
-	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim}
+	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim, "0"}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
@@ -297,7 +297,7 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 	queues := known[:1000]
 	last := e.put("q999")
 	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
-	args := []any{"w", "1", "ordered", "0", "10", ""}
+	args := []any{"w", "1", "ordered", "0", "10", "", "0"}
 	for _, queue := range known {
 		args = append(args, queue)
 	}
