@@ -233,6 +233,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	// Make sure that a server that knows reserve also knows finish. Otherwise a reserve would
 	// overtake the reports before it, whose script has to be sent again.
 	p.Preload("finish", w.client.worker)
+	setPlaces(e.reports)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
 		args := append(make([]any, 0, 1+len(batch)*reportArgs), w.client.worker)

@@ -152,14 +152,14 @@ func (w *Worker) giveBackOverdue() {
 	w.giveBack(overdue)
 }
 
-// giveBack releases jobs that were taken ahead. The server keeps their order.
+// giveBack releases jobs that were taken ahead, which keep their order.
 func (w *Worker) giveBack(jobs []*activeJob) {
 	if len(jobs) == 0 {
 		return
 	}
-	for i, a := range jobs {
+	for _, a := range jobs {
 		if w.locks.take(a) {
-			w.release(a, false, i+1)
+			w.release(a, false)
 			w.locks.left(a)
 		}
 	}

@@ -65,12 +65,12 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	a := w.newActiveJob(reserved, sent)
 	late := time.Since(sent) >= reserved.heartbeat
 	if late || !w.takesJobs() {
-		w.release(a, late, 0)
+		w.release(a, late)
 		return
 	}
 	replaced, ok := w.locks.track(a)
 	if !ok {
-		w.release(a, false, 0)
+		w.release(a, false)
 		return
 	}
 	if replaced != nil && !w.dropUnstarted(replaced) {
@@ -81,11 +81,10 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	w.admit(a)
 }
 
-// release releases a job that is not started. Its place is among those that are released together,
-// or 0.
-func (w *Worker) release(a *activeJob, late bool, place int) {
+// release releases a job that is not started.
+func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
-	r.job, r.late, r.place, r.until = nil, late, place, a.lock.until
+	r.job, r.late, r.unstarted, r.until = nil, late, true, a.lock.until
 	w.outbox.add(r)
 }
 
@@ -312,7 +311,7 @@ func (w *Worker) lost(lost lostLock) {
 // was still in flight may have locked it again.
 func (w *Worker) leaveLate(a *activeJob) {
 	if a.lock.expired {
-		w.release(a, true, 0)
+		w.release(a, true)
 		w.loop.due.notify()
 	}
 	w.checkQuiet()

@@ -36,14 +36,21 @@ func (e *env) reserve(worker string, count int, order, cursor, claim string, que
 	wait, err := strconv.ParseFloat(items[1].(string), 64)
 	require.NoError(e.t, err)
 	r := reservation{cursor: fmt.Sprint(items[0]), wait: wait, claim: items[2].(string)}
+	r.jids = reservedJIDs(reply)
+	return r
+}
+
+// reservedJIDs returns the jids in a reply of the script reserve.
+func reservedJIDs(reply any) (all []string) {
+	items := reply.([]any)
 	if len(items) == 4 {
-		return r
+		return nil
 	}
 	at := slices.Index(strings.Fields(items[4].(string)), "jid")
 	for _, item := range items[5:] {
-		r.jids = append(r.jids, item.([]any)[at].(string))
+		all = append(all, item.([]any)[at].(string))
 	}
-	return r
+	return all
 }
 
 // fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
