@@ -1,4 +1,4 @@
--- Checks the scripts as servers load them: go run ./internal/cmd/luabundle -o DIR.
+-- Checks the scripts with their includes: go run ./internal/cmd/luabundle -plain DIR.
 std = {
   read_globals = {
     "KEYS", "ARGV", "redis", "cjson", "unpack", "math", "string", "table",

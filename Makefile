@@ -12,7 +12,7 @@ LUA         := .cache/lua
 
 .PHONY: help
 help: ## show what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-19s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
 test: lint ## check everything and run all tests, after installing what they need
@@ -32,7 +32,7 @@ run: ## run the quickstart
 	go run ./examples/quickstart
 
 .PHONY: generate
-generate: ## write lua/qless.lua anew from the other scripts
+generate: ## write lua/qless.lua and lua/flat from the other scripts
 	go generate ./...
 
 .PHONY: fuzz
@@ -57,6 +57,16 @@ interop: ## share a Redis with clients of other languages, after installing them
 wake-model: ## check the wake-up protocol with spin, after installing it
 	@.ci/install model
 	@tests/model/spin
+
+.PHONY: instructions
+instructions: ## check that no operation costs the server more instructions, after installing valgrind
+	@.ci/install instructions || { echo "left out: valgrind can't be had"; exit 0; }; \
+		$(MAKE) --no-print-directory -C bench check
+
+.PHONY: instructions-update
+instructions-update: ## write what each operation costs now to bench/results
+	@.ci/install instructions
+	@$(MAKE) --no-print-directory -C bench update
 
 .PHONY: test-servers
 test-servers: ## fetch every server people run, and run the tests on each, with RESP2 and RESP3
@@ -95,15 +105,17 @@ vuln: ## look for known vulnerabilities, if the network can be reached
 		.cache/bin/govulncheck ./... && exit 0 || test $$? -ne 3 || exit 1; \
 		echo "left out: govulncheck could not look"
 
-# The scripts are checked as servers load them, with their includes.
+# The scripts are checked with their includes.
 .PHONY: luacheck
 luacheck:
 	@rm -rf $(LUA)
-	go run ./internal/cmd/luabundle -o $(LUA)
-	luacheck -q --no-color $(LUA)/*.lua lua/qless.lua --config .luacheckrc
+	go run ./internal/cmd/luabundle -plain $(LUA)
+	luacheck -q --no-color $(LUA)/*.lua --config .luacheckrc
 
 .PHONY: generated
 generated:
 	@mkdir -p .cache
-	go run ./internal/cmd/luabundle -dropin .cache/qless.lua
-	@cmp .cache/qless.lua lua/qless.lua || { echo "lua/qless.lua is old: make generate" >&2; exit 1; }
+	@rm -rf .cache/flat
+	go run ./internal/cmd/luabundle -o .cache/flat -dropin .cache/qless.lua
+	@diff -r .cache/flat lua/flat && cmp .cache/qless.lua lua/qless.lua || \
+		{ echo "the generated scripts are old: make generate" >&2; exit 1; }

@@ -59,7 +59,7 @@ func (c *gatedCall) read(args []any) {
 		return
 	}
 	c.script = "put.many"
-	for at := 6; at < len(args); {
+	for at := 7; at < len(args); {
 		c.jids = append(c.jids, fmt.Sprint(args[at+1]))
 		var more int
 		_, _ = fmt.Sscan(fmt.Sprint(args[at+5]), &more)

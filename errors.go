@@ -152,20 +152,25 @@ func invalid(op, jid, format string, args ...any) *Error {
 //	ERR user_script:12: Put(): message script: on @user_script:12.         Valkey 9
 //	ERR Error running script (call to f_SHA): @user_script:12: user_script:12: Put(): message
 //	<string>:12: Put(): message stack traceback: ...                       miniredis
-var scriptError = regexp.MustCompile(`(?s)^.*?[: ][A-Za-z]+(?:\.[a-z]+)?\(\): (.*?)` +
+var scriptError = regexp.MustCompile(`(?s)^.*?[: ]([A-Za-z]+(?:\.[a-z]+)?)\(\): (.*?)` +
 	`(?: script: (?:[0-9a-f]{40}, )?on @?user_script:\d+\.?|\s+stack traceback:.*)?$`)
 
-// whatScriptsSay matches what a script says about a job, after "Job JID ".
-var whatScriptsSay = regexp.MustCompile(`(?s)^Job .*? (?:` +
-	`(does not exist)$|(is not currently running): \w+$|` +
-	`(has been handed out to another worker): |(is running in another queue): |` +
-	`(is not in the depends state): \w+$|(is a dependency of) |(has not failed): \w+$)`)
+// whatScriptsSay matches what a script says about a job, which depends on the command. To depends,
+// the state of a job that does not exist is false.
+var whatScriptsSay = regexp.MustCompile(`(?s)^(?:Job (?:.*? )?(?:` +
+	`(does not exist|not in the depends state: false)$|(not (?:currently )?running)(?:: \w+)?$|` +
+	`((?:handed out to|given out to|given to|running with) another worker): |` +
+	`(running in another queue): |(not in the depends state): \w+$|(has not failed): \w+$)|` +
+	`(No recurring job) )`)
 
 // codesByWords holds the code of each group of whatScriptsSay.
 var codesByWords = []Code{
-	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeHasDependents,
-	CodeNotFailed,
+	CodeNotFound, CodeNotRunning, CodeLockLost, CodeWrongQueue, CodeNotDepending, CodeNotFailed,
+	CodeNotFound,
 }
+
+// whatCancelSays ends the message that a job is not canceled because of another one.
+const whatCancelSays = " but is not mentioned to be canceled"
 
 // codeOf returns the code for a script's message.
 func codeOf(message string) Code {
@@ -213,5 +218,10 @@ func wrap(op, jid string, err error) error {
 		}
 		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}
 	}
-	return &Error{Op: op, Code: codeOf(m[1]), JID: jid, Message: m[1], Err: err}
+	area, message := m[1], m[2]
+	code := codeOf(message)
+	if area == "Cancel" && strings.HasSuffix(message, whatCancelSays) {
+		code = CodeHasDependents
+	}
+	return &Error{Op: op, Code: code, JID: jid, Message: message, Err: err}
 }

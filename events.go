@@ -55,6 +55,10 @@ type Event struct {
 	wakes   bool   // the script that published it also wakes a worker
 }
 
+// wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
+// messages of other clients' scripts, the keys are in another order.
+const wakingPrefix = `{"queue":`
+
 // eventSubscribed means that a worker now listens for the jobs of other clients.
 const eventSubscribed EventKind = "subscribed"
 
@@ -158,6 +162,6 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Option:  string(decoded.Option),
 		Value:   string(decoded.Value),
 		channel: channel,
-		wakes:   strings.HasSuffix(payload, " "),
+		wakes:   strings.HasPrefix(payload, wakingPrefix),
 	}
 }

@@ -64,3 +64,6 @@ func (c *Client) As(worker string) *Client { return c.as(worker) }
 func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, error) {
 	return c.send(ctx, op, jid, args)
 }
+
+// Wakes reports whether the script that published the event also wakes a worker.
+func (e Event) Wakes() bool { return e.wakes }

@@ -111,7 +111,7 @@ func (c *Call) describe(args []any, reply any) {
 	}
 	switch c.Command {
 	case "put.many":
-		c.describeBatch(args, 6, 1, 0, 2)
+		c.describeBatch(args[1:], 6, 1, 0, 2)
 	case "finish":
 		c.describeBatch(args, 5, 1, 2, -1)
 	case "cancel", "timeout":
@@ -127,7 +127,7 @@ func (c *Call) describe(args []any, reply any) {
 	}
 }
 
-// describeBatch describes a command whose arguments, after the worker, are those of several jobs:
+// describeBatch describes a command whose arguments, after the first, are those of several jobs:
 // each has a number of fields, the last of which is how many more arguments follow.
 func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 	c.Count = 0

@@ -69,12 +69,12 @@ const putArgs = 12
 // args returns the arguments for the commands put and requeue.
 func (p *put) args(worker string) []any {
 	return p.optionArgs(append(make([]any, 0, putArgs),
-		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText()))
+		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), "checked", "1"))
 }
 
 // optionArgs appends the pairs of arguments for the options.
 func (p *put) optionArgs(args []any) []any {
-	args = p.options.appendJob(append(args, "checked", "1"))
+	args = p.options.appendJob(args)
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
 	}
@@ -197,7 +197,7 @@ func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
 
 // putMany puts jobs with one script, all or none.
 func (c *Client) putMany(ctx context.Context, puts []*put) error {
-	args := append(make([]any, 0, 1+len(puts)*putArgs), c.worker)
+	args := append(make([]any, 0, 2+len(puts)*putArgs), c.worker, "1")
 	for _, p := range puts {
 		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), nil)
 		before := len(args)

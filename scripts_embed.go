@@ -8,20 +8,20 @@ import (
 	"github.com/qless/qless-go/internal/script"
 )
 
-//go:generate go run ./internal/cmd/luabundle -dropin lua/qless.lua
+//go:generate go run ./internal/cmd/luabundle -o lua/flat -dropin lua/qless.lua
 
-//go:embed lua/*.lua lua/lib/*.lua
+//go:embed lua/flat/*.lua lua/qless.lua
 var luaFiles embed.FS
 
 // commands holds all scripts.
-var commands = script.NewSet(luaSources())
+var commands = script.NewSet(flatScripts())
 
-func luaSources() fs.FS {
-	sources, err := fs.Sub(luaFiles, "lua")
+func flatScripts() fs.FS {
+	scripts, err := fs.Sub(luaFiles, "lua/flat")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	return sources
+	return scripts
 }
 
 // DropInScript returns the script that clients of other languages load in place of their own

@@ -189,6 +189,9 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	defer w.checkQuiet()
 	defer w.outbox.done()
 	looked := false
+	if e.room > 0 {
+		l.setReady(false) // first: a queue may appear during the look-up
+	}
 	if e.wants() > 0 {
 		var err error
 		if looked, err = l.resolve(ctx); err != nil {
@@ -196,9 +199,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 			return
 		}
 	}
-	if e.room > 0 {
-		l.setReady(false)
-	} else if len(l.reservation.queues) == 0 {
+	if e.room == 0 && len(l.reservation.queues) == 0 {
 		e.ahead, l.plenty = 0, false
 	}
 	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
@@ -378,7 +379,7 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 }
 
 // resolve looks up the queues that the patterns match, if that is due. It reports whether it asked
-// the server.
+// the server. If it fails, it has the loop try again.
 func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	r := &l.reservation
 	if len(r.queues) > 0 && !r.hasPatterns() {

@@ -57,11 +57,19 @@ func newBench(ctx context.Context, o *options) (*bench, error) {
 		settings = append(settings, "--"+name, value)
 	}
 	var err error
-	if b.server, err = startServer(ctx, settings...); err != nil {
+	if b.server, err = b.start(ctx, o, settings); err != nil {
 		b.close()
 		return nil, err
 	}
 	return b, nil
+}
+
+// start starts the server: under callgrind if instructions are to be counted.
+func (b *bench) start(ctx context.Context, o *options, settings []string) (*server, error) {
+	if o.instructions {
+		return startCounted(ctx, o.profile, settings...)
+	}
+	return startServer(ctx, settings...)
 }
 
 func (b *bench) close() {
@@ -154,6 +162,7 @@ func (b *bench) groups(workloads []string) ([]group, error) {
 	known := map[string]func() []group{
 		"ops": b.opsGroup, "job": b.jobGroups, "depth": b.depthGroups, "kept": b.keptGroups,
 		"queues": b.queuesGroups, "pickup": b.pickUpGroups, "idle": b.idleGroup, "memory": b.memoryGroup,
+		"prices": b.pricesGroup,
 	}
 	var groups []group
 	for _, name := range workloads {

@@ -161,7 +161,7 @@ func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
 
 func TestTheFlagsExplainThemselves(t *testing.T) {
 	for _, workload := range slices.Sorted(slices.Values([]string{
-		"ops", "job", "depth", "kept", "queues", "pickup", "idle", "memory",
+		"ops", "job", "depth", "kept", "queues", "pickup", "idle", "memory", "prices",
 	})) {
 		require.True(t, strings.Contains(about, "\n  "+workload+" "), workload)
 	}

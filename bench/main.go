@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,8 @@ type options struct {
 	rounds, jobs, pickups int
 	idle                  time.Duration
 	json                  bool
+	instructions          bool
+	profile               string
 }
 
 func parse(args []string) (*options, error) {
@@ -68,6 +71,10 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.idle, "idle", 5*time.Second, "for idle: length of a run, in whole seconds")
 	flags.BoolVar(&o.json, "json", false,
 		"print one JSON object per row, after one that describes the run")
+	flags.BoolVar(&o.instructions, "instructions", false,
+		"count the server's instructions by callgrind instead of its time; needs valgrind")
+	flags.StringVar(&o.profile, "profile", "",
+		"with -instructions: an existing folder for a profile of each phase")
 	flags.Usage = usage(flags)
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -79,6 +86,10 @@ func (o *options) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q; see -h", rest[0])
+	case o.instructions && slices.ContainsFunc(o.workloads, needsTime):
+		return errors.New("with -instructions, workloads are ops, job, depth, kept, queues and prices")
+	case !o.instructions && (o.profile != "" || slices.Contains(o.workloads, "prices")):
+		return errors.New("-profile and the workload prices need -instructions")
 	case o.rounds < 1 || o.jobs < 1 || o.pickups < 1:
 		return errors.New("-rounds, -jobs and -pickups must be positive")
 	case o.jobs > keptJobs/2:
@@ -86,6 +97,11 @@ func (o *options) check(rest []string) error {
 			keptJobs/2, keptJobs)
 	}
 	return nil
+}
+
+// needsTime reports whether a workload measures what callgrind distorts.
+func needsTime(workload string) bool {
+	return slices.Contains([]string{"pickup", "idle", "memory"}, workload)
 }
 
 // runMain runs the benchmark with the arguments, and prints the results.

@@ -22,7 +22,7 @@ type reading struct {
 // uncounted are the commands that open connections and those that the bench itself sends.
 var uncounted = map[string]bool{
 	"auth": true, "client": true, "command": true, "config": true, "flushall": true, "hello": true,
-	"info": true, "script": true, "select": true,
+	"info": true, "lastsave": true, "script": true, "select": true,
 }
 
 var scriptCalls = map[string]bool{
@@ -95,18 +95,30 @@ func (s *server) measure(
 	if err != nil {
 		return sample{}, err
 	}
+	if err := s.startCounting(ctx); err != nil {
+		return sample{}, err
+	}
 	start := time.Now()
 	if err := do(); err != nil {
 		return sample{}, fmt.Errorf("%s: %w", phase, err)
 	}
 	elapsed := time.Since(start)
+	instructions, err := s.stopCounting(ctx, phase)
+	if err != nil {
+		return sample{}, err
+	}
 	after, err := s.read(ctx)
-	return sample{
-		phase:    phase,
-		jobs:     jobs,
-		elapsed:  elapsed,
-		cpu:      after.cpu - before.cpu,
-		commands: after.commands - before.commands,
-		scripts:  after.scripts - before.scripts,
-	}, err
+	one := sample{
+		phase:        phase,
+		jobs:         jobs,
+		elapsed:      elapsed,
+		cpu:          after.cpu - before.cpu,
+		commands:     after.commands - before.commands,
+		scripts:      after.scripts - before.scripts,
+		instructions: instructions,
+	}
+	if s.counter != nil {
+		one.elapsed, one.cpu = 0, 0 // of callgrind, not of the server
+	}
+	return one, err
 }

@@ -189,15 +189,45 @@ func (o *operations) reserve(
 ) (sample, error) {
 	phase := fmt.Sprintf("reserve(%d)", count)
 	one, replies, err := o.time(ctx, phase, jobs, jobs/count, func(i int) []any {
-		args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(i * count % len(queues)), "10", "", "0"}
-		for _, queue := range queues {
-			args = append(args, queue)
-		}
-		return o.scripts.call("reserve", args...)
+		return o.reserveFrom(count, order, i*count%len(queues), queues)
 	})
 	if err != nil {
 		return one, err
 	}
+	return one, o.holdReserved(phase, jobs, replies)
+}
+
+func (o *operations) reserveFrom(count int, order string, cursor int, queues []string) []any {
+	args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(cursor), "10", "", "0"}
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	return o.scripts.call("reserve", args...)
+}
+
+// turns reserves and finishes count jobs at a time, so that the worker never has more locks.
+func (o *operations) turns(ctx context.Context, jobs, count int) (sample, error) {
+	phase := fmt.Sprintf("turn(%d)", count)
+	return o.server.measure(ctx, phase, jobs, func() error {
+		return batches(jobs, count, func(size int) error {
+			replies, err := o.send(ctx, 1, func(int) []any {
+				return o.reserveFrom(size, "ordered", 0, []string{queueName})
+			})
+			if err != nil {
+				return err
+			}
+			o.held = nil
+			if err := o.holdReserved(phase, size, replies); err != nil {
+				return err
+			}
+			return o.finishHeld(ctx, phase, size)
+		})
+	})
+}
+
+// holdReserved records the jobs in the replies of reserve, and fails if the worker does not hold
+// as many as requested.
+func (o *operations) holdReserved(phase string, wanted int, replies []any) error {
 	for _, reply := range replies {
 		for _, part := range reply.([]any) {
 			if job, isJob := part.([]any); isJob {
@@ -205,18 +235,38 @@ func (o *operations) reserve(
 			}
 		}
 	}
-	if len(o.held) != jobs {
-		return one, fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), jobs)
+	if len(o.held) != wanted {
+		return fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), wanted)
 	}
-	return one, nil
+	return nil
+}
+
+// emptyReserve asks an empty queue for jobs, as an idle worker does. Only the first call finds that
+// the worker was not idle before.
+func (o *operations) emptyReserve(ctx context.Context, calls int) (sample, error) {
+	const phase = "empty reserve"
+	o.held = nil
+	one, replies, err := o.time(ctx, phase, calls, calls, func(int) []any {
+		return o.reserveFrom(16, "ordered", 0, []string{queueName})
+	})
+	if err != nil {
+		return one, err
+	}
+	return one, o.holdReserved(phase, 0, replies)
 }
 
 // finish completes every held job as our worker does, count per call.
 func (o *operations) finish(ctx context.Context, count int) (sample, error) {
+	phase := fmt.Sprintf("finish(%d)", count)
+	return o.server.measure(ctx, phase, len(o.held), func() error {
+		return o.finishHeld(ctx, phase, count)
+	})
+}
+
+func (o *operations) finishHeld(ctx context.Context, phase string, count int) error {
 	held := o.held
 	o.held = nil
-	phase := fmt.Sprintf("finish(%d)", count)
-	one, replies, err := o.time(ctx, phase, len(held), len(held)/count, func(i int) []any {
+	replies, err := o.send(ctx, len(held)/count, func(i int) []any {
 		args := []any{"w"}
 		for _, jid := range held[i*count : (i+1)*count] {
 			args = append(args, "complete", jid, queueName, "", "0")
@@ -224,7 +274,7 @@ func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 		return o.scripts.call("finish", args...)
 	})
 	if err != nil {
-		return one, err
+		return err
 	}
 	done := 0
 	for _, reply := range replies {
@@ -235,9 +285,9 @@ func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 		}
 	}
 	if done != len(held) {
-		return one, fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held))
+		return fmt.Errorf("%s completed %d of %d jobs", phase, done, len(held))
 	}
-	return one, nil
+	return nil
 }
 
 // fill creates waiting or completed jobs without using the measured scripts.

@@ -26,7 +26,10 @@ func openAsynq(_ context.Context, s *server, l load) (session, error) {
 }
 
 func (s *asynqSession) options() asynq.RedisClientOpt {
-	return asynq.RedisClientOpt{Addr: s.addr, PoolSize: poolSize(s.load.concurrency)}
+	return asynq.RedisClientOpt{
+		Addr: s.addr, PoolSize: poolSize(s.load.concurrency),
+		DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
+	}
 }
 
 func (s *asynqSession) enqueue(ctx context.Context, jobs int) error {

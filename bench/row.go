@@ -19,7 +19,11 @@ type row struct {
 	P50      float64 `json:"pickup_p50_ms,omitempty"`
 	P99      float64 `json:"pickup_p99_ms,omitempty"`
 	Bytes    float64 `json:"bytes_per_job,omitempty"`
-	Against  []ratio `json:"against"`
+
+	Instructions        float64 `json:"instructions_per_job,omitempty"`
+	InstructionsPerCall float64 `json:"instructions_per_script_call,omitempty"`
+
+	Against []ratio `json:"against"`
 
 	name string // the peer, and what distinguishes it from its other runs in the table
 }
@@ -31,6 +35,8 @@ type ratio struct {
 	CPU   spread `json:"server_cpu,omitzero"`
 	Speed spread `json:"jobs_per_s,omitzero"`
 	Bytes spread `json:"bytes_per_job,omitzero"`
+
+	Instructions spread `json:"instructions_per_job,omitzero"`
 }
 
 // samples holds the rounds of one run by phase; phases is in the order of the first round.
@@ -80,6 +86,8 @@ func rowsOf(g group, measured []samples, against []string) []row {
 					CPU:   ratios(rounds, base, sample.cpuPerJob),
 					Speed: ratios(rounds, base, sample.speed),
 					Bytes: ratios(rounds, base, sample.bytesPerJob),
+
+					Instructions: ratios(rounds, base, sample.instructionsPerJob),
 				})
 			}
 			rows = append(rows, one)
@@ -100,11 +108,17 @@ func rowOf(rounds []sample) row {
 		P50:      median(rounds, func(s sample) float64 { return s.wait(0.50) }),
 		P99:      median(rounds, func(s sample) float64 { return s.wait(0.99) }),
 		Bytes:    median(rounds, sample.bytesPerJob),
+
+		Instructions:        median(rounds, sample.instructionsPerJob),
+		InstructionsPerCall: median(rounds, sample.instructionsPerCall),
 	}
 }
 
 // basesOf returns the runs that the others are compared with.
 func basesOf(g group, against []string) []int {
+	if len(g.runs) == 1 {
+		return nil
+	}
 	bases := []int{0}
 	for _, name := range against {
 		at := slices.IndexFunc(g.runs, func(r run) bool { return r.peer == name })

@@ -7,35 +7,57 @@ import (
 
 // sample is what one phase of one run cost. Figures that do not apply are 0.
 type sample struct {
-	phase    string
-	jobs     int
-	elapsed  time.Duration
-	cpu      time.Duration
-	client   time.Duration // CPU time of this process
-	commands int64
-	scripts  int64
-	memory   int64
-	waits    []time.Duration // from put to handler
+	phase        string
+	jobs         int
+	elapsed      time.Duration
+	cpu          time.Duration
+	client       time.Duration // CPU time of this process
+	commands     int64
+	scripts      int64
+	instructions int64
+	memory       int64
+	waits        []time.Duration // from put to handler
 }
 
 // plus adds up two phases of one run.
 func (s sample) plus(other sample, phase string) sample {
 	return sample{
-		phase:    phase,
-		jobs:     s.jobs,
-		elapsed:  s.elapsed + other.elapsed,
-		cpu:      s.cpu + other.cpu,
-		client:   s.client + other.client,
-		commands: s.commands + other.commands,
-		scripts:  s.scripts + other.scripts,
+		phase:        phase,
+		jobs:         s.jobs,
+		elapsed:      s.elapsed + other.elapsed,
+		cpu:          s.cpu + other.cpu,
+		client:       s.client + other.client,
+		commands:     s.commands + other.commands,
+		scripts:      s.scripts + other.scripts,
+		instructions: s.instructions + other.instructions,
 	}
 }
 
-func (s sample) cpuPerJob() float64      { return s.cpu.Seconds() * 1e6 / float64(s.jobs) }
-func (s sample) clientPerJob() float64   { return s.client.Seconds() * 1e6 / float64(s.jobs) }
-func (s sample) commandsPerJob() float64 { return float64(s.commands) / float64(s.jobs) }
-func (s sample) scriptsPerJob() float64  { return float64(s.scripts) / float64(s.jobs) }
-func (s sample) bytesPerJob() float64    { return float64(s.memory) / float64(s.jobs) }
+// minus takes off a run of the same phase with fewer jobs, and with it what a run costs by itself.
+func (s sample) minus(other sample) sample {
+	return sample{
+		phase:        s.phase,
+		jobs:         s.jobs - other.jobs,
+		commands:     s.commands - other.commands,
+		scripts:      s.scripts - other.scripts,
+		instructions: s.instructions - other.instructions,
+	}
+}
+
+func (s sample) cpuPerJob() float64          { return s.cpu.Seconds() * 1e6 / float64(s.jobs) }
+func (s sample) clientPerJob() float64       { return s.client.Seconds() * 1e6 / float64(s.jobs) }
+func (s sample) commandsPerJob() float64     { return float64(s.commands) / float64(s.jobs) }
+func (s sample) scriptsPerJob() float64      { return float64(s.scripts) / float64(s.jobs) }
+func (s sample) instructionsPerJob() float64 { return float64(s.instructions) / float64(s.jobs) }
+func (s sample) bytesPerJob() float64        { return float64(s.memory) / float64(s.jobs) }
+
+// instructionsPerCall is 0 if there were no scripts.
+func (s sample) instructionsPerCall() float64 {
+	if s.scripts == 0 {
+		return 0
+	}
+	return float64(s.instructions) / float64(s.scripts)
+}
 
 // speed is 0 if the elapsed time does not apply.
 func (s sample) speed() float64 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,14 +14,20 @@ import (
 type server struct {
 	process *testkit.Server
 	admin   *redis.Client // used to measure, not measured itself
+	counter *counter      // nil unless it counts instructions
 }
 
 func startServer(ctx context.Context, args ...string) (*server, error) {
-	process, err := testkit.Launch(args...)
+	return launch(ctx, nil, args)
+}
+
+func launch(ctx context.Context, c *counter, args []string) (*server, error) {
+	process, err := testkit.LaunchUnder(c.command(), args...)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{process: process, admin: redis.NewClient(&redis.Options{Addr: process.Addr()})}
+	s := &server{process: process, counter: c}
+	s.admin = s.dial(1)
 	if err := s.admin.Ping(ctx).Err(); err != nil {
 		s.stop()
 		return nil, err
@@ -31,14 +38,21 @@ func startServer(ctx context.Context, args ...string) (*server, error) {
 func (s *server) stop() {
 	_ = s.admin.Close()
 	s.process.Stop()
+	s.counter.remove()
 }
 
 func (s *server) addr() string { return s.process.Addr() }
 
 // dial returns a client with a connection for each of the given number of goroutines.
 func (s *server) dial(goroutines int) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.addr(), PoolSize: poolSize(goroutines)})
+	return redis.NewClient(&redis.Options{
+		Addr: s.addr(), PoolSize: poolSize(goroutines), PoolTimeout: slowest,
+		DialTimeout: slowest, ReadTimeout: slowest, WriteTimeout: slowest,
+	})
 }
+
+// slowest is how long a server may take to answer: one under callgrind is 50 times slower.
+const slowest = time.Minute
 
 // poolSize is how many connections a client of that many goroutines may have: one each, and a few
 // for other uses.
@@ -68,8 +82,11 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 // version returns the server's version.
 func (s *server) version(ctx context.Context) (string, error) {
 	info, err := s.admin.Info(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	return field(info, "redis_version"), nil
+	return field(info, "redis_version"), err
+}
+
+// build returns the server's version, and what tells apart programs of that version.
+func (s *server) build(ctx context.Context) (string, error) {
+	info, err := s.admin.Info(ctx, "server").Result()
+	return field(info, "redis_version") + " " + field(info, "redis_build_id"), err
 }

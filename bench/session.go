@@ -48,10 +48,14 @@ type crew struct {
 	all     chan struct{} // closed when the wanted number of jobs were started
 	failed  chan error
 	taken   chan time.Time // when handlers were given jobs, if not nil
+	poll    time.Duration  // how often the server is asked how many jobs are done
 }
 
 func newCrew(wanted int) *crew {
-	return &crew{wanted: int64(wanted), all: make(chan struct{}), failed: make(chan error, 1)}
+	return &crew{
+		wanted: int64(wanted), all: make(chan struct{}), failed: make(chan error, 1),
+		poll: time.Millisecond,
+	}
 }
 
 func (c *crew) handled() {
@@ -97,7 +101,7 @@ func (c *crew) wait(ctx context.Context, s session) error {
 			return fmt.Errorf("%d jobs were handled %d times; %d are done", c.wanted, c.started.Load(), done)
 		}
 		select {
-		case <-time.After(time.Millisecond):
+		case <-time.After(c.poll):
 		case err := <-c.failed:
 			return err
 		case <-timeout:

@@ -18,6 +18,8 @@ type column struct {
 // columnsOf returns the columns of some rows: all figures, then the ratios to each base.
 func columnsOf(rows []row) []column {
 	columns := []column{
+		{"instr/job", func(r row) string { return formatFigure(r.Instructions, 0) }},
+		{"instr/call", func(r row) string { return formatFigure(r.InstructionsPerCall, 0) }},
 		{"CPU us/job", func(r row) string { return formatFigure(r.CPU, 1) }},
 		{"client us/job", func(r row) string { return formatFigure(r.Client, 1) }},
 		{"cmds/job", func(r row) string { return formatFigure(r.Commands, 2) }},
@@ -29,6 +31,9 @@ func columnsOf(rows []row) []column {
 	}
 	for i, base := range rows[0].Against {
 		columns = append(columns,
+			column{"instr x " + base.Peer, func(r row) string {
+				return formatFigure(r.Against[i].Instructions.Median, 2)
+			}},
 			column{"CPU x " + base.Peer, func(r row) string { return formatSpread(r.Against[i].CPU) }},
 			column{"speed x " + base.Peer, func(r row) string {
 				return formatFigure(r.Against[i].Speed.Median, 2)

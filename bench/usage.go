@@ -14,6 +14,9 @@ the rounds. Only work acknowledged by the server counts: a run in which a job is
 twice ends the bench with an error.
 
 figures
+  instr/job    instructions of the server process outside the kernel, with -instructions, which
+               leaves out all times. They are the same on a busy and on a quiet machine
+  instr/call   the same for each call of a script
   CPU us/job   CPU time of the server process, user and system, from INFO cpu: the most important
                figure, because one core of Redis is the limit of a queue
   client us/job
@@ -31,7 +34,9 @@ figures
 
 workloads
   ops     single commands, 100 per pipeline: put, pop(1), pop(10) (per job), heartbeat, complete,
-          and a pop that finds nothing; for our scripts also the worker's batches (per job)
+          and a pop that finds nothing; for our scripts also the worker's batches (per job). With
+          -instructions, also its calls with one job and with none, and turn(16): reserve(16) and
+          finish(16) one after the other, so that there are never more locks
   job     whole jobs with -concurrency goroutines and -payload bytes of JSON: all are put
           (enqueue), then all are run (process); total is both
   depth   put, pop(1) and complete with -depth jobs waiting
@@ -42,6 +47,7 @@ workloads
   pickup  from put to handler, one job at a time, with 1 and 16 idle workers
   idle    the server's work in one second with 16 idle workers ("job" means second)
   memory  memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024
+  prices  with -instructions: commands and pieces of Lua inside a script ("job" means one of them)
 
 peers of job, pickup, idle and memory
   NAME             a classic script given by -script (EVALSHA sha 0 COMMAND NOW ARG...), popped

@@ -82,7 +82,33 @@ func (b *bench) everyCommand(ctx context.Context, o *operations) ([]sample, erro
 		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
 		func() (sample, error) { return o.finish(ctx, 16) },
 	)
-	return append(append(phases, empty), batched...), err
+	phases = append(append(phases, empty), batched...)
+	if err != nil || o.server.counter == nil {
+		return phases, err
+	}
+	more, err := b.workerCommands(ctx, o)
+	return append(phases, more...), err
+}
+
+// workerCommands measures the worker's calls where their number is not worth measuring in time.
+func (b *bench) workerCommands(ctx context.Context, o *operations) ([]sample, error) {
+	jobs := b.operationJobs() / 2
+	if _, err := o.putMany(ctx, 2*jobs, bulkSize); err != nil {
+		return nil, err
+	}
+	phases, err := inOrder(
+		func() (sample, error) { return o.reserve(ctx, jobs, 1, "ordered", queueName) },
+		func() (sample, error) { return o.finish(ctx, 1) },
+		func() (sample, error) { return o.turns(ctx, jobs, 16) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.reserve(ctx, bulkSize, bulkSize, "ordered", queueName); err != nil {
+		return nil, err
+	}
+	empty, err := o.emptyReserve(ctx, jobs)
+	return append(phases, empty), err
 }
 
 // depthGroups measures how the cost of commands grows with the number of waiting jobs.

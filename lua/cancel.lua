@@ -25,8 +25,8 @@ end
 for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
-      reject('Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent ..
-        ', which is not to be canceled')
+      reject('Cancel', ARGV[i] .. ' is a dependency of ' .. dependent ..
+        ' but is not mentioned to be canceled')
     end
   end
 end

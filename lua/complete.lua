@@ -6,7 +6,7 @@
 --          has checked that the data is JSON, and for whom no delay means none
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     15 commands, 3 more for each dependent; deletes at most 100 old jobs
+-- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
 -- Repeat   once
 -- Needs    del exists expire hdel hexists hget hkeys hmget hset lindex lpush ltrim publish rpop
 --          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
@@ -25,7 +25,8 @@ if not given.checked then
   json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then
-  reject('Complete', '"delay" and "depends" need a "next"')
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change = read_change('Complete', given)
 if change and not given.next then

@@ -16,10 +16,9 @@
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
 local state = call('hget', job_key(jid), 'state')
-if not state then
-  reject('Depends', 'Job ' .. jid .. ' does not exist')
-elseif state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
+if state ~= 'depends' then
+  -- The state of a job that does not exist is false.
+  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
 end
 
 local function add()
@@ -59,6 +58,6 @@ elseif action == 'off' then
   local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
   remove(ended, #ended > 0 and left or {jid})
 else
-  reject('Depends', 'Arg "command" must be "on" or "off"')
+  reject('Depends', 'Argument "command" must be "on" or "off"')
 end
 return true

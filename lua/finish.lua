@@ -16,7 +16,7 @@
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
--- Cost     of n completed: 10 commands and 4 for each; else as the single commands
+-- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
 -- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
 --          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore

@@ -14,6 +14,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/json.lua"
 -- @include "lib/work.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
@@ -51,4 +52,4 @@ while #out < count do
   end
   shown = shown + show(work, jids)
 end
-return '[' .. table.concat(out, ',') .. ']'
+return joined(out)

@@ -8,7 +8,7 @@
 --          lost its lock waits before it is handed out again
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     a new job: 7 commands, 3 more for each tag or dependency
+-- Cost     a new job: 6 commands, 3 more for each tag or dependency
 -- Repeat   once
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush

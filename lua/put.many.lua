@@ -1,11 +1,12 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, then for each job, at most 1000: queue, jid, klass, data, delay, n, and
---          n arguments: the pairs of put
+-- ARGV     NOW, worker, checked ('1' from a caller that has checked that all data is JSON, or ''),
+--          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
+--          the other pairs of put
 -- Returns  nil
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     of new jobs: 4 commands a queue, and 3 for each, 3 more for each tag or dependency
+-- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- Repeat   once
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
@@ -32,12 +33,16 @@ local function add_item(item)
   items[#items + 1] = item
 end
 
-local at = 3
+local checked = ARGV[3] == '1'
+local at = 4
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
-  local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
-  add_item(read_put(queue, at + 1, first, last))
+  local last = first - 1
+  if ARGV[at + 5] ~= '0' then
+    last = last + whole('Put', 'n', ARGV[at + 5])
+  end
+  add_item(read_put(queue, at + 1, first, last, checked))
   at = last + 1
 end
 if #items > 1000 then

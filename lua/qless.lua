@@ -35,11 +35,18 @@ local function finite(text, default)
   end
   return default
 end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -73,7 +80,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -106,7 +113,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -197,29 +204,31 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -240,6 +249,40 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
 end
 local function take_due(queue, settings, wanted, lost, recur, scheduled)
 local function may_write(key)
@@ -336,7 +379,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -347,7 +390,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -407,7 +450,7 @@ local function bring_due(queue, recur, scheduled, limit)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function add_failure(jid, group)
@@ -464,7 +507,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -508,22 +551,20 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
@@ -539,7 +580,7 @@ local function backoff_delay(text, retries, remaining, settings)
 end
 local function put_off(queue, jid, delay)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
@@ -596,7 +637,7 @@ local function expire(queue, limit, settings)
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
@@ -662,7 +703,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -704,52 +745,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -793,8 +807,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       spawned_from_jid = job[10],
     })
     return string.sub(text, 1, -2) ..
-      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
       relations_json(jid) .. (more or '') .. '}'
@@ -804,8 +818,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -815,8 +832,11 @@ local worker
 do
   local area, name, text = 'Pop', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -848,12 +868,12 @@ do
   settings = {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
-  return '[]'
+  return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
   return popped_json(jid, job, tracked, its_worker, expires,
@@ -875,7 +895,7 @@ if count > 0 then
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+      queue_key(queue, 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
@@ -895,7 +915,13 @@ if count > 0 then
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return '[' .. table.concat(out, ',') .. ']'
+do
+  local texts = out
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -907,21 +933,39 @@ local function finite(text, default)
   end
   return default
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -996,7 +1040,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1005,18 +1048,17 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -1030,7 +1072,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1050,24 +1092,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -1202,7 +1226,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -1275,9 +1299,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -1320,28 +1342,43 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -1350,19 +1387,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -1387,29 +1427,26 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -1457,21 +1494,37 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -1490,7 +1543,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -1592,8 +1650,8 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -1604,9 +1662,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
@@ -1655,7 +1711,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -1669,16 +1725,19 @@ local function record(key, text, cap)
   end
   return length
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function begin_day(kind, day, queue)
@@ -1688,12 +1747,12 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -1709,6 +1768,40 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
 end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
@@ -1821,19 +1914,23 @@ end
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -1841,7 +1938,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -1887,9 +1984,14 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    try('publish', prefix .. 'log', ('{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}'))
+  else
+    try('publish', prefix .. 'log', (cjson.encode({ jid = item.jid, event = 'advanced', queue = item.queue, to = item.next, })))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -1899,17 +2001,18 @@ end
     settle(item, 'depends', queue)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -1995,11 +2098,11 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
   item.ran = now - finite(job[5], now)
@@ -2040,11 +2143,17 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = (string.format('%.17g', (now - keep_seconds)))
+  local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
   end
+end
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
 end
 local function clear_rest(item, recorded, cap)
 local function may_write(key)
@@ -2104,7 +2213,10 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   jid = text
 end
@@ -2112,7 +2224,10 @@ local worker
 do
   local area, name, text = 'Complete', 'worker', ARGV[3]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   worker = text
 end
@@ -2120,7 +2235,10 @@ local queue
 do
   local area, name, text = 'Complete', 'queue', ARGV[4]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   queue = text
 end
@@ -2136,7 +2254,8 @@ if not given.checked then
   end
 end
 if not given.next and (given.delay or given.depends) then
-  reject('Complete', '"delay" and "depends" need a "next"')
+  local option = given.delay and 'delay' or 'depends'
+  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
 end
 local change = read_change('Complete', given)
 if change and not given.next then
@@ -2172,7 +2291,8 @@ repeat
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
-  local cap = (finite(config[3], 100))
+  local cap = finite(config[3], 100)
+  local special = any_dependents(owned, {prefix .. 'tracked'})
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -2193,56 +2313,40 @@ repeat
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
           begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
         end
       end
     end
@@ -2262,33 +2366,21 @@ repeat
       finished[#finished + 1] = item
     end
   end
-  for i = 1, #queues do
-    do
-      local channel, jids = 'completed', queues[i].jids
-      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-      for i = 1, #scores do
-        if scores[i] then
-          try('publish', prefix .. channel, jids[i])
-        end
-      end
-    end
-  end
   if #finished > 0 then
     keep(finished, finite(config[1], 604800),
       finite(config[2], 50000))
     do
-      local items = finished
-      local dependents, queue, suffix = {}, nil, nil
+      local items, special = finished, special
+      local queue, suffix
       for i = 1, #items do
         local item = items[i]
-        dependents[i] = item.key .. '-dependents'
         if item.queue ~= queue then
           queue = item.queue
           suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if count_existing(dependents) > 0 then
+      if special and any_dependents(items, {}) then
         for i = 1, #items do
           release_dependents(items[i].jid)
         end
@@ -2366,8 +2458,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2377,8 +2472,11 @@ local worker
 do
   local area, name, text = 'Heartbeat', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2404,19 +2502,21 @@ do
   local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
   local problem
   repeat
-    local jid, owner, state, worker, time, since = jid, owner, state, worker
+    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker
     if not state then
       problem = 'Job ' .. jid .. ' does not exist'
       break
     elseif state ~= 'running' then
-      problem = 'Job ' .. jid .. ' is not currently running: ' .. state
+      local words = {Fail = ' not', Heartbeat = ' not'}
+      problem = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
       break
-    elseif owner ~= worker then
-      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-      break
-    elseif since and since ~= time then
-      problem = 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    elseif owner ~= worker or since and since ~= time then
+      local words = {
+        Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+      }
+      local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+      local again = owner == worker and ', at ' .. tostring(time) or ''
+      problem = 'Job ' .. jid .. taken .. tostring(owner) .. again
       break
     end
     problem = nil
@@ -2434,7 +2534,7 @@ do
   end
 end
 local expires = now + heartbeat_of(queue)
-local text = (string.format('%.17g', expires))
+local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid) -- the same error, for the caller
@@ -2453,8 +2553,11 @@ return expires
 elseif command == 'retry' then
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -2463,8 +2566,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -2552,16 +2659,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -2572,33 +2682,37 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function know_unlisted(queue)
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
     try('publish', prefix .. 'x:queues', queue)
   end
 end
-local function read_owned(item, worker)
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+end
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -2630,7 +2744,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -2666,7 +2780,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -2701,7 +2815,7 @@ local function uncount_failure(queue, failure)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2743,7 +2857,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -2754,7 +2868,7 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return (finite(values[1], 100)), values[2]
+  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -2773,7 +2887,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2784,7 +2898,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -2810,7 +2924,7 @@ end
   file_failure(item.jid, keep)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -2818,7 +2932,7 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
+    failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
@@ -2923,7 +3037,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -3018,7 +3132,7 @@ local function uncount_failure(queue, failure)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3059,7 +3173,7 @@ end
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -3068,16 +3182,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -3088,28 +3205,28 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -3122,7 +3239,7 @@ local function fail(worker, item)
     end
   end
   do
-    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))}
+    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
     try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
     do
@@ -3156,7 +3273,7 @@ local function fail(worker, item)
   local cap, keep
   do
     local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-    cap, keep = (finite(values[1], 100)), values[2]
+    cap, keep = finite(values[1], 100), values[2]
   end
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
@@ -3173,7 +3290,7 @@ local function fail(worker, item)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3184,7 +3301,7 @@ local function fail(worker, item)
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
-          local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
           try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
@@ -3196,8 +3313,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3207,8 +3327,11 @@ local worker
 do
   local area, name, text = 'Fail', 'worker', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3218,8 +3341,11 @@ local group
 do
   local area, name, text = 'Fail', 'group', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3310,8 +3436,8 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -3323,7 +3449,7 @@ for i = 2, #ARGV do
   for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
     if not among[dependent] then
       do
-        local area, message = 'Cancel', 'Job ' .. ARGV[i] .. ' is a dependency of ' .. dependent .. ', which is not to be canceled'
+        local area, message = 'Cancel', ARGV[i] .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
         error(area .. '(): ' .. message)
       end
     end
@@ -3409,7 +3535,7 @@ for i = 2, #ARGV do
               if try('hincrby', key, field, by) == by then
                 do
                   local key, day = key, day
-                  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
                 end
               end
@@ -3513,8 +3639,8 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -3522,8 +3648,11 @@ local option
 do
   local area, name, text = 'config.set', 'option', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3584,8 +3713,8 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -3593,8 +3722,11 @@ local option
 do
   local area, name, text = 'config.unset', 'option', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3648,15 +3780,15 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_any()
   for _ = 1, 100 do
     local worker = try('spop', prefix .. 'x:idle')
-    if type(worker) ~= 'string' or finite((try('publish', prefix .. ('x:wake:' .. worker), '')), 0) > 0 then
+    if type(worker) ~= 'string' or finite(try('publish', prefix .. ('x:wake:' .. worker), ''), 0) > 0 then
       return
     end
   end
@@ -3665,8 +3797,11 @@ local worker
 do
   local area, name, text = 'Depart', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -3778,15 +3913,13 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -3816,7 +3949,10 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   jid = text
 end
@@ -3824,15 +3960,16 @@ local action
 do
   local area, name, text = 'Depends', 'command', ARGV[3]
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   action = text
 end
 local state = call('hget', (prefix .. 'j:' .. jid), 'state')
-if not state then
-  reject('Depends', 'Job ' .. jid .. ' does not exist')
-elseif state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' is not in the depends state: ' .. state)
+if state ~= 'depends' then
+  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
 end
 if action == 'on' then
   do
@@ -3904,7 +4041,7 @@ elseif action == 'off' then
     end
   end
 else
-  reject('Depends', 'Arg "command" must be "on" or "off"')
+  reject('Depends', 'Argument "command" must be "on" or "off"')
 end
 return true
 elseif command == 'failed' then
@@ -3913,8 +4050,12 @@ local prefix = KEYS[1]
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -3922,7 +4063,7 @@ local function number(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -3967,14 +4108,22 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -4033,8 +4182,8 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -4045,9 +4194,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
@@ -4096,7 +4243,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -4110,16 +4257,19 @@ local function record(key, text, cap)
   end
   return length
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function begin_day(kind, day, queue)
@@ -4129,12 +4279,12 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -4150,6 +4300,40 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
 end
 local function prune(before, excess, limit)
 local function each_slice(run, operation, key, list)
@@ -4219,19 +4403,23 @@ local function settle(item, state, queue)
 end
 local function advance(item, cap)
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -4239,7 +4427,7 @@ local function keep_delay(key, delay, means_none)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -4285,9 +4473,14 @@ local function write_change(item, change)
     call('hset', item.key, 'tags', array(change.tags))
   end
 end
+local function publish_advance(item, woken)
+  if woken or 0 == 1 then
+    try('publish', prefix .. 'log', ('{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}'))
+  else
+    try('publish', prefix .. 'log', (cjson.encode({ jid = item.jid, event = 'advanced', queue = item.queue, to = item.next, })))
+  end
+end
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  try('publish', prefix .. 'log', (message .. ' '))
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -4297,17 +4490,18 @@ end
     settle(item, 'depends', queue)
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 local function prepare_next(item)
@@ -4393,11 +4587,11 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
   item.ran = now - finite(job[5], now)
@@ -4438,11 +4632,17 @@ local function keep(items, keep_seconds, keep_count)
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = (string.format('%.17g', (now - keep_seconds)))
+  local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, 100 + #items)
   end
+end
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
 end
 local function clear_rest(item, recorded, cap)
 local function may_write(key)
@@ -4637,14 +4837,18 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
   end
 end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function list_of(text)
@@ -4694,7 +4898,7 @@ local function move_history(jid, text)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function remove_tags(jid, tags, first)
@@ -4763,7 +4967,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -4774,7 +4978,7 @@ local function file_failure(jid, keep)
 end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return (finite(values[1], 100)), values[2]
+  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
@@ -4803,17 +5007,17 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -4845,7 +5049,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -4854,7 +5058,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -4867,7 +5071,7 @@ local function fail(worker, item)
     end
   end
   give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))})
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})})
   do
     local queue, jid = item.current, jid
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
@@ -4910,7 +5114,7 @@ local function exhaust(worker, item, queue, group, failure)
   file_failure(item.jid, keep)
 end
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -4918,7 +5122,7 @@ local function retry(worker, item)
   item.remaining = item.remaining - 1
   local failure
   if group and message then
-    failure = (cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker}))
+    failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
     return exhaust(worker, item, queue, group, failure)
@@ -4939,7 +5143,7 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
     state, problem = enqueue(item, item.current, score)
@@ -4996,7 +5200,8 @@ if #completed > 0 then
       end
       config = try('hmget', prefix .. 'config', unpack(fields))
     end
-    local cap = (finite(config[3], 100))
+    local cap = finite(config[3], 100)
+    local special = any_dependents(owned, {prefix .. 'tracked'})
     for i = 1, #queues do
       do
         local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -5017,56 +5222,40 @@ if #completed > 0 then
           local day = (now - now % 86400)
           local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
           local fields = {'total', 'mean', 'vk'}
-          local seen = {}
-          for i = 1, #durations do
-            local name
-            repeat
-              local seconds = durations[i]
-              if seconds < 60 then
-                name = 's' .. math.floor(seconds)
-                break
-              elseif seconds < 3600 then
-                name = 'm' .. math.floor(seconds / 60)
-                break
-              elseif seconds < 86400 then
-                name = 'h' .. math.floor(seconds / 3600)
-                break
-              end
-              name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-            until true
-            if seen[name] then
-              seen[name] = seen[name] + 1
-            else
-              seen[name] = 1
-              fields[#fields + 1] = name
-            end
-          end
+          local seen = count_buckets(durations, fields)
           local values = try('hmget', key, unpack(fields))
           local total = finite(values[1], 0)
           local mean = finite(values[2], 0)
           local vk = finite(values[3], 0)
           local fresh = total == 0
+          if fresh then
+            mean, vk = 0, 0
+          end
           for i = 1, #durations do
-            local value = durations[i]
+            local value, before = durations[i], mean
             total = total + 1
-            if total == 1 then
-              mean = value
-              vk = 0
-            else
-              local before = mean
-              mean = mean + (value - mean) / total
-              vk = vk + (value - mean) * (value - before)
-            end
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
           end
           local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
           for i = 4, #fields do
-            local n = 2 * i
-            update[n - 1] = fields[i]
-            update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            update[2 * i - 1] = fields[i]
+            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
           end
           try('hset', key, unpack(update))
           if fresh then
             begin_day(kind, day, queue)
+          end
+        end
+      end
+    end
+    for i = 1, special and #queues or 0 do
+      do
+        local channel, jids = 'completed', queues[i].jids
+        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+        for i = 1, #scores do
+          if scores[i] then
+            try('publish', prefix .. channel, jids[i])
           end
         end
       end
@@ -5086,33 +5275,21 @@ if #completed > 0 then
         finished[#finished + 1] = item
       end
     end
-    for i = 1, #queues do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
-      end
-    end
     if #finished > 0 then
       keep(finished, finite(config[1], 604800),
         finite(config[2], 50000))
       do
-        local items = finished
-        local dependents, queue, suffix = {}, nil, nil
+        local items, special = finished, special
+        local queue, suffix
         for i = 1, #items do
           local item = items[i]
-          dependents[i] = item.key .. '-dependents'
           if item.queue ~= queue then
             queue = item.queue
             suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
           end
           try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
         end
-        if count_existing(dependents) > 0 then
+        if special and any_dependents(items, {}) then
           for i = 1, #items do
             release_dependents(items[i].jid)
           end
@@ -5152,8 +5329,11 @@ local function finite(text, default)
 end
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5161,7 +5341,7 @@ local function required(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5263,24 +5443,26 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -5305,8 +5487,8 @@ do
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -5327,8 +5509,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -5361,7 +5547,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5396,7 +5582,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -5457,7 +5643,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -5474,7 +5660,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -5601,8 +5787,11 @@ local queue
 do
   local area, name, text = 'Jobs', 'queue', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5688,8 +5877,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5703,8 +5895,11 @@ local prefix = KEYS[1]
 local try = redis.pcall
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -5740,7 +5935,7 @@ local function finite(text, default)
   end
   return default
 end
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -5874,7 +6069,7 @@ local function finite(text, default)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -5976,23 +6171,25 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6017,8 +6214,8 @@ local function find_job(run, jid)
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -6031,7 +6228,13 @@ do
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
-  return '[' .. table.concat(found, ',') .. ']'
+  do
+    local texts = found
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
 elseif command == 'pause' then
 local call = redis.call
@@ -6039,8 +6242,11 @@ local prefix = KEYS[1]
 do
   local area, name, text = 'Pause', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6065,8 +6271,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -6099,7 +6309,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -6198,7 +6408,13 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
 local function bring_due(queue, recur, scheduled, limit)
 local function list_of(text)
@@ -6228,7 +6444,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6289,7 +6505,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -6306,7 +6522,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -6364,21 +6580,17 @@ end
     move_scheduled(queue, limit)
   end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = (run('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[12] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -6403,8 +6615,8 @@ local function find_job(run, jid)
         spawned_from_jid = job[10],
       })
       return string.sub(text, 1, -2) ..
-        ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-        ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
         relations_json(jid) .. (more or '') .. '}'
@@ -6415,8 +6627,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6463,7 +6678,13 @@ while #out < count do
   end
   shown = shown + show(work, jids)
 end
-return '[' .. table.concat(out, ',') .. ']'
+do
+  local texts = out
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -6503,7 +6724,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -6536,7 +6757,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -6627,29 +6848,31 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -6671,6 +6894,40 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   try('rpop', (prefix .. 'j:' .. jid) .. '-history')
@@ -6690,7 +6947,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -6732,52 +6989,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -6821,8 +7051,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       spawned_from_jid = job[10],
     })
     return string.sub(text, 1, -2) ..
-      ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-      ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
       relations_json(jid) .. (more or '') .. '}'
@@ -6832,8 +7062,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6843,8 +7076,11 @@ local jid
 do
   local area, name, text = 'Pop', 'jid', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6854,8 +7090,11 @@ local worker
 do
   local area, name, text = 'Pop', 'worker', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6879,7 +7118,7 @@ do
   settings = {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
@@ -6898,8 +7137,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -6910,8 +7152,12 @@ do
   local area, name, text = 'Priority', 'priority', ARGV[3]
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -6940,7 +7186,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -6959,10 +7210,16 @@ local function whole(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -7032,6 +7289,13 @@ local function finite(text, default)
   end
   return default
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -7047,7 +7311,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -7056,18 +7319,17 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -7081,7 +7343,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -7101,24 +7363,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -7253,7 +7497,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -7326,9 +7570,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -7371,28 +7613,43 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -7401,19 +7658,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -7433,12 +7693,16 @@ local function add_item(item)
   group[#group + 1] = item
   items[#items + 1] = item
 end
-local at = 3
+local checked = ARGV[3] == '1'
+local at = 4
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
-  local last = first + whole('Put', 'n', ARGV[at + 5]) - 1
-  add_item(read_put(queue, at + 1, first, last))
+  local last = first - 1
+  if ARGV[at + 5] ~= '0' then
+    last = last + whole('Put', 'n', ARGV[at + 5])
+  end
+  add_item(read_put(queue, at + 1, first, last, checked))
   at = last + 1
 end
 if #items > 1000 then
@@ -7462,29 +7726,26 @@ if #items > 0 then
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -7532,21 +7793,37 @@ if #items > 0 then
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -7564,8 +7841,11 @@ local try = redis.pcall
 do
   local area, name, text = 'Queue.forget', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -7631,7 +7911,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -7692,7 +7972,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -7709,7 +7989,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -7774,12 +8054,12 @@ local function counts(queue)
   local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
   return cjson.encode({
     name = queue,
-    waiting = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0)),
+    waiting = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0),
     stalled = stalled,
-    running = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0)) - stalled,
-    scheduled = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0)),
-    depends = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0)),
-    recurring = (finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0)),
+    running = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0) - stalled,
+    scheduled = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0),
+    depends = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0),
+    recurring = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
@@ -7793,7 +8073,13 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-return '[' .. table.concat(all, ',') .. ']'
+do
+  local texts = all
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -7819,8 +8105,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -7904,7 +8194,7 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -7917,37 +8207,51 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local queue
-do
+repeat
   local area, name, text = 'Queue', 'queue', ARGV[2]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    queue = text
+    break
   end
-  queue = text
-end
+  queue = nil
+until true
 local jid
-do
+repeat
   local area, name, text = 'Recur', 'jid', ARGV[3]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    jid = text
+    break
   end
-  jid = text
-end
+  jid = nil
+until true
 local klass, data = ARGV[4], ARGV[5]
 if not klass then
   do
@@ -7988,7 +8292,7 @@ local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
   and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', (now + offset))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
   try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
@@ -8010,7 +8314,13 @@ do
   local queue = queue
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    try('publish', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 if not kept then
@@ -8029,7 +8339,7 @@ local function finite(text, default)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -8056,8 +8366,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8080,7 +8393,7 @@ local text = cjson.encode({
   backlog = finite(job[11], 0),
 })
 return string.sub(text, 1, -2) ..
-  ',"priority":' .. (string.format('%.17g', (finite(job[5], 0)))) ..
+  ',"priority":' .. string.format('%.17g', (finite(job[5], 0))) ..
   ',"tags":' .. array(names_of(job[10])) .. '}'
 elseif command == 'recur.tag' then
 local call = redis.call
@@ -8121,8 +8434,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8139,7 +8455,7 @@ local text
 repeat
   local list = union(names_of(tags), ARGV, 3)
   if #list == 0 then
-    text = '[]'
+    text = '{}'
     break
   end
   text = cjson.encode(list)
@@ -8184,8 +8500,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8202,7 +8521,7 @@ local text
 repeat
   local list = difference(names_of(tags), ARGV, 3)
   if #list == 0 then
-    text = '[]'
+    text = '{}'
     break
   end
   text = cjson.encode(list)
@@ -8223,8 +8542,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -8254,21 +8577,22 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8279,7 +8603,7 @@ local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
   do
-    local area, message = 'Recur', 'Job ' .. jid .. ' does not exist'
+    local area, message = 'Recur', 'No recurring job ' .. jid
     error(area .. '(): ' .. message)
   end
 end
@@ -8318,15 +8642,22 @@ for option, value in pairs(changes) do
       end
     end
   elseif option == 'queue' then
-    do
+    repeat
       local area, name, text = 'Recur', 'queue', value
-      if not text or text == '' then
-        do
-          local area, message = area, 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        break
       end
-    end
+    until true
   elseif option ~= 'klass' then
     do
       local area, message = 'Recur', 'Unrecognized option "' .. option .. '"'
@@ -8346,7 +8677,7 @@ if changes.interval then
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), (string.format('%.17g', due)), jid)
+  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
   if target ~= queue then
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
   end
@@ -8355,7 +8686,13 @@ if changes.queue or changes.interval then
       local queue = target
       if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
         try('zrem', prefix .. 'x:queues', queue)
-        try('publish', prefix .. 'x:queues', queue)
+        do
+          local queue = queue
+          local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+          if heard.err or heard[2] > 0 then
+            try('publish', prefix .. 'x:queues', queue)
+          end
+        end
       end
     end
   end
@@ -8369,8 +8706,12 @@ elseif command == 'release' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -8458,16 +8799,19 @@ end
     end
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function wake(queue)
@@ -8478,27 +8822,25 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -8506,7 +8848,7 @@ end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
   if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', (string.format('%.17g', (now + item.delay)))
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
   local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
   if type(reply) == 'table' then
@@ -8515,7 +8857,7 @@ local function enqueue(item, queue, score)
   return state
 end
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
     state, problem = enqueue(item, item.current, score)
@@ -8554,8 +8896,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8565,8 +8910,11 @@ local queue
 do
   local area, name, text = 'Release', 'queue', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8576,8 +8924,11 @@ local worker
 do
   local area, name, text = 'Release', 'worker', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8643,16 +8994,19 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function not_owned(jid, owner, state, worker, time, since)
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 local function heartbeat_of(queue)
@@ -8687,8 +9041,11 @@ local worker
 do
   local area, name, text = 'Renew', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -8699,7 +9056,7 @@ local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
@@ -8707,7 +9064,7 @@ local function read_lock(jid, i)
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
   its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = (string.format('%.17g', (now + heartbeats[queue])))
+  its.locks[#its.locks + 1] = string.format('%.17g', (now + heartbeats[queue]))
   its.locks[#its.locks + 1] = jid
 end
 for i = 3, #ARGV do
@@ -8731,7 +9088,7 @@ for queue, its in pairs(by_queue) do
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
-        outcomes[job.at] = (string.format('%.17g', heartbeats[queue]))
+        outcomes[job.at] = string.format('%.17g', heartbeats[queue])
       end
     end
   end
@@ -8760,22 +9117,27 @@ local function reject(area, message)
 end
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 local none = {}
 local function names(area, name, text)
@@ -8835,6 +9197,13 @@ local function options(area, first, last)
   end
   return given
 end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -8850,7 +9219,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -8859,18 +9227,17 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -8884,7 +9251,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -8904,24 +9271,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -9056,7 +9405,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -9129,9 +9478,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -9174,28 +9521,43 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -9204,19 +9566,22 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
@@ -9244,29 +9609,26 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -9314,21 +9676,37 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -9362,11 +9740,18 @@ local function finite(text, default)
   end
   return default
 end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -9383,13 +9768,19 @@ local function integer(area, name, text)
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    return text
   end
-  return text
 end
 local none = {}
 local stamp = ARGV[1]
@@ -9422,7 +9813,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -9436,18 +9827,14 @@ local function record(key, text, cap)
   end
   return length
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function prune_histograms(kind, day, queue)
-  local from = (finite(try('hget', prefix .. 'config', 'histogram-history'), 7))
-  local to = math.min((finite(try('hget', prefix .. 'config', 'stats-history'), 30)), from + 90)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
     local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
     local buckets = {}
@@ -9469,13 +9856,47 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
   return {
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
-    cap = (finite(values[4], 100)),
+    cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
 end
@@ -9608,7 +10029,7 @@ local function spawn_due(queue, parent, due, limit)
         'queue', queue,
         'retries', job.retries,
         'remaining', job.retries,
-        'time', (string.format('%.17g', at)),
+        'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
@@ -9619,7 +10040,7 @@ local function spawn_due(queue, parent, due, limit)
   end
   if spawned > 0 then
     call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), (string.format('%.17g', at)), parent)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
   end
   return spawned
 end
@@ -9679,7 +10100,7 @@ local function bring_due(queue, recur, scheduled, limit)
   end
 end
 local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 local function add_failure(jid, group)
@@ -9736,7 +10157,7 @@ local function file_failure(jid, keep)
   if type(try('zadd', filed, stamp, jid)) == 'table' then
     return
   end
-  local old = call('zrangebyscore', filed, '-inf', (string.format('%.17g', (now - seconds))), 'LIMIT', 0, 100)
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
     if delete_failed(old[i]) then
       call('zadd', filed, stamp, old[i])
@@ -9780,22 +10201,20 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function wake_for(queue, delay)
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 local function fail_lost(queue, jid, worker, own_queue, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
   add_failure(jid, group)
-  mark_exhausted(jid, queue, group, (cjson.encode({group = group, message = message, when = now, worker = ''})), settings.cap)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
 end
@@ -9811,7 +10230,7 @@ local function backoff_delay(text, retries, remaining, settings)
 end
 local function put_off(queue, jid, delay)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + delay))), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
@@ -9868,7 +10287,7 @@ local function expire(queue, limit, settings)
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), (string.format('%.17g', (now + grace))), jid)
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
@@ -9974,7 +10393,7 @@ local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     repeat
       local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
-      local cap, expires = settings.cap, (string.format('%.17g', (now + settings.heartbeat)))
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
       local n = 0
@@ -10016,52 +10435,25 @@ local function lock(queue, jids, worker, settings, show, out)
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
         local fields = {'total', 'mean', 'vk'}
-        local seen = {}
-        for i = 1, #durations do
-          local name
-          repeat
-            local seconds = durations[i]
-            if seconds < 60 then
-              name = 's' .. math.floor(seconds)
-              break
-            elseif seconds < 3600 then
-              name = 'm' .. math.floor(seconds / 60)
-              break
-            elseif seconds < 86400 then
-              name = 'h' .. math.floor(seconds / 3600)
-              break
-            end
-            name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-          until true
-          if seen[name] then
-            seen[name] = seen[name] + 1
-          else
-            seen[name] = 1
-            fields[#fields + 1] = name
-          end
-        end
+        local seen = count_buckets(durations, fields)
         local values = try('hmget', key, unpack(fields))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
         local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
         for i = 1, #durations do
-          local value = durations[i]
+          local value, before = durations[i], mean
           total = total + 1
-          if total == 1 then
-            mean = value
-            vk = 0
-          else
-            local before = mean
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
         end
         local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
         for i = 4, #fields do
-          local n = 2 * i
-          update[n - 1] = fields[i]
-          update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -10082,8 +10474,11 @@ local worker
 do
   local area, name, text = 'Reserve', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -10171,8 +10566,8 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -10247,7 +10642,7 @@ local function open_one(i, n)
   if settings[i].max_concurrency > 0 then
     limit = count -- a job that waits for its worker would count as running
   end
-  local wanted = allowed(queue, settings[i].max_concurrency, (math.max(0, limit - n)))
+  local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
   if wanted == 0 then
     return none, 0
   end
@@ -10256,7 +10651,7 @@ local function open_one(i, n)
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      prefix .. 'q:' .. queue .. '-' .. 'scheduled') > 0
+      queue_key(queue, 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
@@ -10292,7 +10687,7 @@ local function reserved_values(heartbeat)
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values((string.format('%.17g', (settings[i].heartbeat)))), out)
+    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
   end
 end
 local function take_ordered(out)
@@ -10308,7 +10703,7 @@ local function take_ordered(out)
       lock_from(i, jids, out)
       more = more - (#out - before)
     end
-    if (math.max(0, limit - (#out))) == 0 then
+    if math.max(0, limit - (#out)) == 0 then
       return
     end
   end
@@ -10332,7 +10727,7 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, (math.max(0, limit - (#out))))
+  local turns, shares = deal(have, math.max(0, limit - (#out)))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
@@ -10357,7 +10752,7 @@ end
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
-        if ready >= (math.max(0, limit - (#out))) then
+        if ready >= math.max(0, limit - (#out)) then
           break
         end
         local expired
@@ -10383,8 +10778,8 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -10420,7 +10815,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', (prefix .. 'x:due:' .. queue), (string.format('%.17g', due)) .. ' ' .. worker, 'PX', ttl)
+  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -10434,7 +10829,7 @@ end
 local function wait_for(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', (string.format('%.17g', (now - 86400))), 'LIMIT', 0, 100)
+  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
   end
@@ -10469,7 +10864,7 @@ if #out < count then
 else
   listeners = become_busy()
 end
-local reply = {cursor, (string.format('%.17g', wait)), claimed, listens and listeners or -1}
+local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
   reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
 end
@@ -10494,15 +10889,26 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    end
+    return text
   end
-  return text
 end
 local none = {}
 local function names(area, name, text)
@@ -10577,7 +10983,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake_for(queue, delay)
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -10586,18 +10998,17 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-  if delay < 3600 then
-    wake(queue)
-  end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
-    call('hset', key, 'scheduled', (string.format('%.17g', (now + delay))))
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
@@ -10611,7 +11022,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -10631,24 +11042,6 @@ end
 local function prepare(worker, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function lock_lost(jid, worker)
-  local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-  try('publish', prefix .. ('w:' .. worker), message)
-  try('publish', prefix .. 'log', message)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
-    end
-  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -10783,7 +11176,7 @@ local function forget_failure(jid, queue, failure)
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
-            local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
             try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
           end
         end
@@ -10856,9 +11249,7 @@ local function leave(item, worker)
   end
   if owner and owner ~= '' then
     try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -10901,28 +11292,43 @@ local function apart(priority)
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
 local function place(queue, item, work)
   if item.waits then
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
     return 'depends'
   elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), (string.format('%.17g', (now + item.delay))), item.jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = (finite(item.priority, 0) - at / 10000000000), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last)
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     do
       local area, name, text = 'Put', 'data', data
       local ok, value, problem = pcall(cjson.decode, text)
@@ -10931,41 +11337,26 @@ local function read_put(queue, at, first, last)
       end
     end
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end
-local id
-do
-  local area, name, text = 'Schedule', 'id', ARGV[2]
-  if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  id = text
-end
-local due = number('Schedule', 'due', ARGV[3])
-if due > now then
-  return 0
-end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
-if last and last >= due and last <= now + 60 then
-  return nil
-end
-local jid
-do
-  local at = 4
+local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local items = {read_put(queue, at + 2, at + 6, #ARGV)}
   do
@@ -10985,29 +11376,26 @@ do
       end
     end
     keys[#keys + 1] = prefix .. 'x:idle'
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
-      plain = plain and idle and existing == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle = groups[g], idle
+        local group, idle, tracked = groups[g], idle, tracked
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local suffix = ',"event":"put","queue":' .. quoted .. '}' .. ' '
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
         local work, jids, soonest = {}, {}, math.huge
         for i = 1, #group do
           local item = group[i]
@@ -11055,21 +11443,37 @@ do
               keep_delay(key, item.delay, item.checked)
             end
           end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
         end
         do
           local queue = queue
           if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
-            try('publish', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
           end
         end
-        do
-          local channel, jids = 'put', jids
-          local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-          for i = 1, #scores do
-            if scores[i] then
-              try('publish', prefix .. channel, jids[i])
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
             end
           end
         end
@@ -11079,9 +11483,29 @@ do
       end
     end
   end
-  jid = items[1].jid
+  return items[1].jid
 end
-call('hset', prefix .. 'x:schedules', id, (string.format('%.17g', due)))
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  id = text
+end
+local due = number('Schedule', 'due', ARGV[3])
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
+  return nil
+end
+local jid = put_from_arguments(4)
+call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
 return jid
 elseif command == 'schedule.last' then
 local call = redis.call
@@ -11105,8 +11529,11 @@ local id
 do
   local area, name, text = 'Schedule.last', 'id', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11127,7 +11554,7 @@ if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now
 end
-return {(string.format('%.17g', (math.min(last, now)))), stamp}
+return {string.format('%.17g', (math.min(last, now))), stamp}
 elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11141,8 +11568,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11170,8 +11601,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11232,8 +11666,11 @@ local queue
 do
   local area, name, text = 'Subscription', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11243,8 +11680,11 @@ local action
 do
   local area, name, text = 'Subscription', 'action', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11285,7 +11725,7 @@ elseif action == 'get' then
   do
     local list = call('exists', key) == 1 and {key} or {}
     if #list == 0 then
-      return '[]'
+      return '{}'
     end
     return cjson.encode(list)
   end
@@ -11294,8 +11734,11 @@ local topic
 do
   local area, name, text = 'Subscription', 'topic', ARGV[4]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11311,7 +11754,7 @@ if action == 'add' then
   do
     local list = topics
     if #list == 0 then
-      return '[]'
+      return '{}'
     end
     return cjson.encode(list)
   end
@@ -11341,8 +11784,11 @@ local function finite(text, default)
 end
 local function required(area, name, text)
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11351,8 +11797,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11360,7 +11810,7 @@ local function number(area, name, text)
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -11543,8 +11993,12 @@ local prefix = KEYS[1]
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11593,7 +12047,7 @@ end
 do
   local list = call('zrangebyscore', prefix .. 'tags', '(0', '+inf', 'LIMIT', offset, count)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -11631,7 +12085,7 @@ local function finite(text, default)
   end
   return default
 end
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -11700,23 +12154,23 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
-local running = {}
+local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
-      local area, message = 'Timeout', 'Job ' .. jid .. ' does not exist'
+      local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
       error(area .. '(): ' .. message)
     end
   elseif job[2] ~= 'running' then
     do
-      local area, message = 'Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2]
+      local area, message = 'Timeout', 'Job ' .. jid .. ' not running'
       error(area .. '(): ' .. message)
     end
   end
@@ -11727,14 +12181,18 @@ for i = 2, #ARGV do
     end
   end
   call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
-  running[jid] = job
+  if not running[jid] then
+    running[jid] = job
+    jids[#jids + 1] = jid
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-for jid, job in pairs(running) do
+for _, jid in ipairs(jids) do
+  local job = running[jid]
   local queue, worker = job[1], job[3] or ''
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
@@ -11774,8 +12232,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -11798,9 +12260,15 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 local function readable(text)
 local function list_of(text)
@@ -11900,17 +12368,13 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -11937,8 +12401,8 @@ local function job_json(job, tracked, more)
     spawned_from_jid = job[10],
   })
   return string.sub(text, 1, -2) ..
-    ',"priority":' .. (string.format('%.17g', (finite(job[3], 0)))) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -11947,14 +12411,14 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = (try('hmget', (prefix .. 'j:' .. jid), unpack(JOB_FIELDS)))
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[12] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid
     end
   end
-  return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
+  return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
@@ -11989,8 +12453,11 @@ local jid
 do
   local area, name, text = 'Track', 'jid', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -11998,7 +12465,7 @@ do
 end
 if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
-    local area, message = 'Track', 'Job ' .. jid .. ' does not exist'
+    local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)
   end
 end
@@ -12049,9 +12516,9 @@ repeat
   keep = default
 until true
 do
-  local list = call('zrangebyscore', prefix .. 'tracked', '(' .. (string.format('%.17g', (now - keep))), '+inf')
+  local list = call('zrangebyscore', prefix .. 'tracked', '(' .. string.format('%.17g', (now - keep)), '+inf')
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -12059,8 +12526,12 @@ elseif command == 'unfail' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -12129,7 +12600,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12174,15 +12645,21 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12224,8 +12701,11 @@ local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12235,8 +12715,11 @@ local group
 do
   local area, name, text = 'Unfail', 'group', ARGV[3]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12282,7 +12765,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -12319,8 +12802,12 @@ elseif command == 'unfail.group' then
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -12389,7 +12876,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12434,15 +12921,21 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12481,16 +12974,24 @@ local function add_work(jobs)
   return queues
 end
 local group
-do
+repeat
   local area, name, text = 'Unfail.group', 'group', ARGV[2]
-  if not text or text == '' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
+    group = text
+    break
   end
-  group = text
-end
+  group = nil
+until true
 do
   local group, count, queue = group, whole('Unfail.group', 'count', ARGV[3])
   if count == 0 then
@@ -12531,7 +13032,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -12608,7 +13109,7 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local function trim_history(key, length, cap)
-  cap = cap or (finite((try('hget', prefix .. 'config', 'max-job-history')), 100))
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
@@ -12653,15 +13154,21 @@ local function wake(queue)
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 local function know_unlisted(queue)
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    try('publish', prefix .. 'x:queues', queue)
+    publish_queue(queue)
   end
 end
 local function read_failed(jid, queue)
@@ -12703,8 +13210,11 @@ local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12759,7 +13269,7 @@ do
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
-              local keep = day + 86400 * (1 + (finite(try('hget', prefix .. 'config', 'stats-history'), 30))) - now
+              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
               try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
             end
           end
@@ -12830,16 +13340,19 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
 do
   local area, name, text = 'Unpause', 'queue', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12855,8 +13368,11 @@ local jid
 do
   local area, name, text = 'Recurring', 'jid', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12902,8 +13418,8 @@ end
       return
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite((try('publish', prefix .. ('x:wake:' .. worker), queue)), 0) > 0 then
-      return
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
     end
   end
 end
@@ -12946,8 +13462,11 @@ local prefix = KEYS[1]
 do
   local area, name, text = 'Worker.deregister', 'worker', ARGV[2]
   if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
@@ -12965,7 +13484,7 @@ end
 do
   local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
@@ -12976,8 +13495,12 @@ local try = redis.pcall
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
@@ -13010,11 +13533,11 @@ else
 end
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return '{}'
   end
   return cjson.encode(list)
 end
-local far = (string.format('%.17g', (now + 8640000)))
+local far = string.format('%.17g', (now + 8640000))
 local function forget(old)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -13064,7 +13587,7 @@ do
     end
     age = default
   until true
-  local old = call('zrangebyscore', prefix .. 'workers', 0, (string.format('%.17g', (now - age))), 'LIMIT', 0, 1000)
+  local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
     forget(old)
   end
@@ -13083,7 +13606,13 @@ for i = 1, #all do
     stalled = call('zcount', key, 0, stamp),
   })
 end
-return '[' .. table.concat(all, ',') .. ']'
+do
+  local texts = all
+  if #texts == 0 then
+    return '{}'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 elseif command == 'workersCount' then
 local call = redis.call
 local prefix = KEYS[1]

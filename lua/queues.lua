@@ -13,6 +13,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
+-- @include "lib/json.lua"
 -- @include "lib/work.lua"
 
 local function size(queue, part)
@@ -46,4 +47,4 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-return '[' .. table.concat(all, ',') .. ']'
+return joined(all)

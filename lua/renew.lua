@@ -24,7 +24,7 @@ local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
   local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
   local queue = job[1]
-  local problem = job.err or not_owned(jid, job[3], job[2], worker)
+  local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end

@@ -16,25 +16,29 @@
 -- @include "lib/history.lua"
 -- @include "lib/wake.lua"
 
-local running = {}
+local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
   if not job[2] then
-    reject('Timeout', 'Job ' .. jid .. ' does not exist')
+    reject('Timeout', 'Job ' .. jid .. ' not running: it does not exist')
   elseif job[2] ~= 'running' then
-    reject('Timeout', 'Job ' .. jid .. ' is not currently running: ' .. job[2])
+    reject('Timeout', 'Job ' .. jid .. ' not running')
   end
   if not job[1] then
     reject('Timeout', 'Job ' .. jid .. ' is in no queue')
   end
   call('zcard', queue_key(job[1], 'work')) -- fails before anything is written, or not at all
-  running[jid] = job
+  if not running[jid] then
+    running[jid] = job
+    jids[#jids + 1] = jid
+  end
 end
 
 must_publish()
 
-for jid, job in pairs(running) do
+for _, jid in ipairs(jids) do
+  local job = running[jid]
   local queue, worker = job[1], job[3] or ''
   try('zrem', queue_key(queue, 'locks'), jid)
   call('zadd', queue_key(queue, 'work'), '+inf', jid)

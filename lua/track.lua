@@ -28,7 +28,7 @@ if not ARGV[2] then
       expired[#expired + 1] = jid
     end
   end
-  return '{"jobs":[' .. table.concat(found, ',') .. '],"expired":' .. array(expired) .. '}'
+  return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
 end
 
 local action = string.lower(ARGV[2])
@@ -41,7 +41,7 @@ end
 
 local jid = required('Track', 'jid', ARGV[3])
 if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
-  reject('Track', 'Job ' .. jid .. ' does not exist')
+  reject('Track', 'Job does not exist')
 end
 must_publish()
 if action == 'track' then

@@ -83,4 +83,4 @@ for i = 1, #all do
     stalled = call('zcount', key, 0, stamp),
   })
 end
-return '[' .. table.concat(all, ',') .. ']'
+return joined(all)

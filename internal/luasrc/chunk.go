@@ -46,11 +46,19 @@ func split(code string) []chunk {
 	return chunks
 }
 
-// arrange returns the code of the chunks that a script needs, in order. What only its cold
-// functions need is nested inside these.
+// arrange returns the code of the chunks that a script needs, in order, with the bodies of some
+// functions in the place of their calls. What only cold functions need is nested inside these.
 func arrange(chunks []chunk) []string {
-	chunks = substituteConstants(chunks)
-	chunks = inline(reachable(chunks))
+	return order(inline(reachable(substituteConstants(chunks))))
+}
+
+// arrangePlain does the same without moving code that often runs.
+func arrangePlain(chunks []chunk) []string {
+	return order(substituteConstants(chunks))
+}
+
+// order returns the code of the chunks that a script needs, nested as arrange does.
+func order(chunks []chunk) []string {
 	hot := reach(chunks, statements(chunks), nil)
 	var code []string
 	for i, c := range chunks {

@@ -14,22 +14,58 @@ import (
 //
 // Functions that are no longer called are left out by arrange.
 func inline(chunks []chunk) []chunk {
-	chunks = slices.Clone(chunks)
+	in := inliner{chunks: slices.Clone(chunks), words: map[string]*vocabulary{}}
 	for changed := true; changed; {
 		changed = false
-		for i := range chunks {
-			f, ok := parseFunction(chunks[i])
-			if !ok {
+		for i, c := range in.chunks {
+			f, ok := parseFunction(c)
+			if !ok || !in.called(f.name, i) {
 				continue
 			}
 			if f.expression() != "" {
-				changed = f.substitute(chunks, i) || changed
+				changed = in.substitute(f, i) || changed
 			} else {
-				changed = f.move(chunks, i) || changed
+				changed = in.move(f, i) || changed
 			}
 		}
 	}
-	return chunks
+	return in.chunks
+}
+
+// An inliner puts functions among the chunks of a script in place of their calls.
+type inliner struct {
+	chunks []chunk
+	words  map[string]*vocabulary // by code, because the same code is looked at often
+}
+
+// A vocabulary holds the names in some code: those that it declares, and how often it uses each.
+type vocabulary struct {
+	declared map[string]bool
+	uses     map[string]int
+}
+
+// of returns the names in a chunk.
+func (in inliner) of(c chunk) *vocabulary {
+	v := in.words[c.code]
+	if v == nil {
+		v = &vocabulary{declared: names(c.code), uses: map[string]int{}}
+		for _, found := range nameOrLiteral.FindAllString(c.code, -1) {
+			first, _, _ := strings.Cut(found, ".")
+			v.uses[first]++
+		}
+		in.words[c.code] = v
+	}
+	return v
+}
+
+// called reports whether any chunk but the one at a place uses a name.
+func (in inliner) called(name string, at int) bool {
+	for i, c := range in.chunks {
+		if i != at && in.of(c).uses[name] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // function is a top-level function that may be inlined.
@@ -43,7 +79,8 @@ var (
 	functionHead = regexp.MustCompile(`^local function (\w+)\(([\w, ]*)\)$`)
 	callLine     = regexp.MustCompile(`^( *)(return |(?:local )?[\w, ]+ = )?(\w+)\(`)
 	returnLine   = regexp.MustCompile(`^( *)return\b ?`)
-	localNames   = regexp.MustCompile(`\blocal (?:function )?([\w, ]+)|\bfor ([\w, ]+) (?:in|=)|\bfunction ?\w*\(([\w, ]*)\)`)
+	localNames   = regexp.MustCompile(`\blocal (?:function )?([\w, ]+)|\bfor ([\w, ]+) (?:in|=)`)
+	parameters   = regexp.MustCompile(`\bfunction ?\w*\(([\w, ]*)\)`)
 	simple       = regexp.MustCompile(`^(?:[\w.]+|[\w.]+\[\w+\]|'[^']*')$`)
 )
 
@@ -84,35 +121,48 @@ func (f function) expression() string {
 }
 
 // substitute replaces calls with the function's expression.
-func (f function) substitute(chunks []chunk, at int) bool {
-	expression, changed := f.expression(), false
-	pattern := regexp.MustCompile(`\b` + f.name + `\(`)
-	for i, c := range chunks {
-		if c.name == f.name || f.captured(c.code, chunks, at) {
+func (in inliner) substitute(f function, at int) bool {
+	changed := false
+	for i, c := range in.chunks {
+		if i == at || in.of(c).uses[f.name] == 0 || in.captured(f, c, at) {
 			continue
 		}
-		code, from := c.code, 0
-		for {
-			found := pattern.FindStringIndex(code[from:])
-			if found == nil {
-				break
-			}
-			start, open := from+found[0], from+found[1]
-			args, end := arguments(code, open)
-			replaced, ok := f.apply(expression, args)
-			switch {
-			case !ok:
-				from = open
-			case startsStatement(code, start):
-				code, from = code[:start]+replaced+code[end:], start+len(replaced)
-			default:
-				code, from = code[:start]+"("+replaced+")"+code[end:], start+len(replaced)+2
-			}
-		}
-		changed = changed || code != c.code
-		chunks[i].code = code
+		in.chunks[i].code = f.substituteIn(c.code)
+		changed = changed || in.chunks[i].code != c.code
 	}
 	return changed
+}
+
+// substituteIn replaces those calls in some code that can be.
+func (f function) substituteIn(code string) string {
+	pattern := regexp.MustCompile(`\b` + f.name + `\(`)
+	for from := 0; ; {
+		found := pattern.FindStringIndex(code[from:])
+		if found == nil {
+			return code
+		}
+		start, open := from+found[0], from+found[1]
+		args, end := arguments(code, open)
+		value, ok := f.apply(args)
+		if !ok || startsStatement(code, start) && !isCall(value) {
+			from = open
+			continue
+		}
+		if !isCall(value) && !simple.MatchString(value) {
+			value = "(" + value + ")"
+		}
+		code, from = code[:start]+value+code[end:], start+len(value)
+	}
+}
+
+// isCall reports whether an expression is a single call.
+func isCall(expression string) bool {
+	open := strings.IndexByte(expression, '(')
+	if open < 1 || !simple.MatchString(expression[:open]) {
+		return false
+	}
+	_, end := arguments(expression, open+1)
+	return end == len(expression)
 }
 
 // startsStatement reports whether a line begins at a place in the code, as far as it is code.
@@ -121,9 +171,10 @@ func startsStatement(code string, at int) bool {
 	return strings.TrimSpace(line) == ""
 }
 
-// apply returns an expression with arguments in place of the parameters, if each may be evaluated
+// apply returns the function's expression with arguments in place of the parameters, if each may be evaluated
 // there: it is simple, or the only one that is not, and used once.
-func (f function) apply(expression string, args []string) (string, bool) {
+func (f function) apply(args []string) (string, bool) {
+	expression := f.expression()
 	if len(args) != len(f.params) {
 		return "", false
 	}
@@ -198,14 +249,14 @@ func arguments(code string, from int) (args []string, end int) {
 
 // move puts the function's body in place of its calls, if all of them can be replaced and the
 // script does not grow much.
-func (f function) move(chunks []chunk, at int) bool {
-	moved, calls := slices.Clone(chunks), 0
-	for i, c := range chunks {
-		n := count(c.code, f.name)
+func (in inliner) move(f function, at int) bool {
+	moved, calls := slices.Clone(in.chunks), 0
+	for i, c := range in.chunks {
+		n := in.of(c).uses[f.name]
 		if i == at || n == 0 {
 			continue
 		}
-		if c.cold || f.captured(c.code, chunks, at) {
+		if c.cold || in.captured(f, c, at) {
 			return false
 		}
 		calls += n
@@ -220,7 +271,7 @@ func (f function) move(chunks []chunk, at int) bool {
 	if calls > 1 && calls*len(f.body) > maxGrowth {
 		return false
 	}
-	copy(chunks, moved)
+	copy(in.chunks, moved)
 	return calls > 0
 }
 
@@ -359,12 +410,13 @@ func indentation(line string) int {
 	return len(line) - len(strings.TrimLeft(line, " "))
 }
 
-// names returns the names that code declares.
+// names returns the names that code declares, parameters among them.
 func names(code string) map[string]bool {
 	declared := map[string]bool{}
-	for _, m := range localNames.FindAllStringSubmatch(literal.ReplaceAllString(code, "''"), -1) {
-		for _, group := range m[1:] {
-			for _, name := range list(group) {
+	code = literal.ReplaceAllString(code, "''")
+	for _, pattern := range []*regexp.Regexp{localNames, parameters} {
+		for _, m := range pattern.FindAllStringSubmatch(code, -1) {
+			for _, name := range list(strings.Join(m[1:], "")) {
 				declared[name] = true
 			}
 		}
@@ -372,19 +424,16 @@ func names(code string) map[string]bool {
 	return declared
 }
 
-// captured reports whether a host declares a name of its own that, in the function at a place among
-// the chunks, means a top-level one.
-func (f function) captured(host string, chunks []chunk, at int) bool {
-	declared, used := names(host), words(strings.Join(f.body, "\n"))
-	for _, param := range f.params {
-		delete(used, param)
-	}
-	for name := range names(strings.Join(f.body, "\n")) {
-		delete(used, name)
-	}
-	for _, c := range chunks[:at] {
-		for name := range names(firstLine(c)) {
-			if declared[name] && used[name] && c.code != host {
+// captured reports whether a chunk declares a name of its own that, in the function at a place among
+// the chunks, means one that an earlier chunk declares.
+func (in inliner) captured(f function, host chunk, at int) bool {
+	declared, own := in.of(host).declared, in.of(in.chunks[at])
+	for _, c := range in.chunks[:at] {
+		if c.code == host.code {
+			continue
+		}
+		for name := range in.of(chunk{code: firstLine(c)}).declared {
+			if declared[name] && own.uses[name] > 0 && !own.declared[name] {
 				return true
 			}
 		}
@@ -392,6 +441,7 @@ func (f function) captured(host string, chunks []chunk, at int) bool {
 	return false
 }
 
+// firstLine returns the part of a chunk in which it declares names for those after it.
 func firstLine(c chunk) string {
 	if c.name == "" {
 		return c.code

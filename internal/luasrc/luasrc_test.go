@@ -34,6 +34,14 @@ func flatten(t *testing.T, sources fs.FS, command string) string {
 	return text
 }
 
+// plain flattens without moving what often runs.
+func plain(t *testing.T, sources fs.FS, command string) string {
+	t.Helper()
+	text, err := luasrc.Plain(sources, command)
+	require.NoError(t, err)
+	return text
+}
+
 // compact drops empty lines.
 func compact(text string) string {
 	return regexp.MustCompile(`\n+`).ReplaceAllString(text, "\n")
@@ -55,7 +63,7 @@ local function y()
   return x(2)
 end
 return x(y())
-`, compact(flatten(t, sources, "a")))
+`, compact(plain(t, sources, "a")))
 }
 
 func TestPiecesThatIncludeOneAnotherAreTakenInOnce(t *testing.T) {
@@ -64,7 +72,7 @@ func TestPiecesThatIncludeOneAnotherAreTakenInOnce(t *testing.T) {
 		"lib/x.lua": "-- x.\n\n-- @include \"lib/y.lua\"\n\nlocal function x()\n  return y\nend\n",
 		"lib/y.lua": "-- y.\n\n-- @include \"lib/x.lua\"\n\nlocal y = 2\n",
 	})
-	require.Equal(t, "-- a.\nlocal y = 2\nlocal function x()\n  return y\nend\nreturn x()\n", compact(flatten(t, sources, "a")))
+	require.Equal(t, "-- a.\nlocal y = 2\nlocal function x()\n  return y\nend\nreturn x()\n", compact(plain(t, sources, "a")))
 }
 
 func TestConstantsThatAreNotUsedAreLeftOut(t *testing.T) {
@@ -72,7 +80,7 @@ func TestConstantsThatAreNotUsedAreLeftOut(t *testing.T) {
 		"a.lua":     "-- a.\n\n-- @include \"lib/x.lua\"\n\nreturn used .. x\n",
 		"lib/x.lua": "-- x.\n\nlocal used = ' '\nlocal unused = ' '\nlocal none = {}\nlocal many = 100\nlocal x = f()\n",
 	})
-	require.Equal(t, "-- a.\nlocal used = ' '\nlocal x = f()\nreturn used .. x\n", compact(flatten(t, sources, "a")))
+	require.Equal(t, "-- a.\nlocal used = ' '\nlocal x = f()\nreturn used .. x\n", compact(plain(t, sources, "a")))
 }
 
 func TestConstantsInCapitalsAreReplacedByTheirValues(t *testing.T) {
@@ -85,15 +93,15 @@ local function many(n)
   return n[100] .. ' MANY'
 end
 return many(100, MANY_MORE, 'MANY', "" .. ' MANY')
-`, compact(flatten(t, sources, "a")))
+`, compact(plain(t, sources, "a")))
 }
 
-// The fields of a job have names in a list, and constants for their places in it.
+// The fields of a job have constants for their places among those that are read.
 func TestTheFieldsOfAJobAreInTheirPlaces(t *testing.T) {
 	text, err := fs.ReadFile(real, "lib/jobs.lua")
 	require.NoError(t, err)
-	_, list, _ := strings.Cut(string(text), "local JOB_FIELDS = {")
-	list, _, _ = strings.Cut(list, "}")
+	_, list, _ := strings.Cut(string(text), "run('hmget', job_key(jid), ")
+	list, _, _ = strings.Cut(list, ")")
 	var constants []string
 	for i, field := range regexp.MustCompile(`\w+`).FindAllString(list, -1) {
 		constants = append(constants, fmt.Sprintf("local %s = %d", strings.ToUpper(field), i+1))
@@ -123,7 +131,7 @@ local function other()
 end
 `,
 	})
-	text := flatten(t, sources, "a")
+	text := plain(t, sources, "a")
 	require.Contains(t, text, "local function deep(n)")
 	require.Contains(t, text, "local function used(n)")
 	require.NotContains(t, text, "local function unused")
@@ -169,7 +177,23 @@ shared()
 if redis then
   seldom(1)
 end
-`, compact(flatten(t, sources, "a")))
+`, compact(plain(t, sources, "a")))
+}
+
+func TestTheDropInHasAPieceInThePlaceOfAnother(t *testing.T) {
+	files := map[string]string{
+		"lib/surface.lua":    "-- surface.\n\nlocal EMPTY = 'ours'\n",
+		"dropin/surface.lua": "-- surface.\n\nlocal EMPTY = 'theirs'\n",
+	}
+	for _, command := range []string{"pop", "put", "complete", "heartbeat", "retry", "fail"} {
+		files[command+".lua"] = "-- " + command + ".\n\n-- @include \"lib/surface.lua\"\n\nreturn EMPTY\n"
+	}
+	sources := tree(files)
+	require.Contains(t, flatten(t, sources, "pop"), "return 'ours'")
+	text, err := luasrc.DropIn(sources)
+	require.NoError(t, err)
+	require.Equal(t, 6, strings.Count(text, "return 'theirs'"))
+	require.NotContains(t, text, "ours")
 }
 
 func TestWhatIsMissingIsAnError(t *testing.T) {
@@ -194,12 +218,18 @@ func TestCommandsAreTheFilesInOrder(t *testing.T) {
 	require.Equal(t, []string{"a.b", "put"}, commands)
 }
 
-func TestTheDropInIsUpToDate(t *testing.T) {
+func TestTheGeneratedScriptsAreUpToDate(t *testing.T) {
 	want, err := luasrc.DropIn(real)
 	require.NoError(t, err)
-	got, err := fs.ReadFile(real, luasrc.DropInName)
+	require.True(t, want == text(t, luasrc.DropInName), "run go generate")
+	commands, err := luasrc.Commands(real)
 	require.NoError(t, err)
-	require.True(t, want == string(got), "run go generate")
+	for _, command := range commands {
+		require.True(t, flatten(t, real, command) == text(t, "flat/"+command+".lua"), "run go generate")
+	}
+	flat, err := fs.Glob(real, "flat/*")
+	require.NoError(t, err)
+	require.Len(t, flat, len(commands))
 }
 
 func TestTheDropInHasEveryCommand(t *testing.T) {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 }
 
 // qless has the commands of this project.
-var qless = script.NewSet(os.DirFS("../../lua"))
+var qless = script.NewSet(os.DirFS("../../lua/flat"))
 
 // small has commands that are easy to look into.
 var small = script.NewSet(fstest.MapFS{

@@ -1,4 +1,4 @@
-// Package script runs the Lua scripts of a source tree, one file a command, on the server that has
+// Package script runs Lua scripts, one file a command, on the server that has
 // a namespace: by digest, or by text if the server does not know the script, alone or in a
 // pipeline. It runs a script again if it certainly did not run.
 package script
@@ -12,15 +12,15 @@ import (
 	"github.com/qless/qless-go/internal/luasrc"
 )
 
-// A Set holds the commands of a source tree. It is safe for concurrent use.
+// A Set holds the commands in a folder. It is safe for concurrent use.
 type Set struct {
-	sources  fs.FS
+	scripts  fs.FS
 	commands sync.Map // of *Command, by name
 }
 
-// NewSet returns the set of the commands in a source tree. Using a command that is missing or
-// invalid panics.
-func NewSet(sources fs.FS) *Set { return &Set{sources: sources} }
+// NewSet returns the set of the commands in a folder of flattened scripts. Using a command that is
+// missing or invalid panics.
+func NewSet(scripts fs.FS) *Set { return &Set{scripts: scripts} }
 
 // A Command is one script as the server knows it.
 type Command struct {
@@ -30,21 +30,21 @@ type Command struct {
 	facts luasrc.Facts
 }
 
-// Command returns a command. It is flattened when it is first used.
+// Command returns a command. It is read when it is first used.
 func (s *Set) Command(name string) *Command {
 	if known, ok := s.commands.Load(name); ok {
 		return known.(*Command)
 	}
-	text, err := luasrc.Flatten(s.sources, name)
+	text, err := fs.ReadFile(s.scripts, name+".lua")
 	if err != nil {
 		panic(err)
 	}
-	facts, err := luasrc.FactsOf(s.sources, name)
+	facts, err := luasrc.FactsOf(s.scripts, name)
 	if err != nil {
 		panic(err)
 	}
-	sum := sha1.Sum([]byte(text))
-	command := &Command{name: name, text: text, sha: hex.EncodeToString(sum[:]), facts: facts}
+	sum := sha1.Sum(text)
+	command := &Command{name: name, text: string(text), sha: hex.EncodeToString(sum[:]), facts: facts}
 	known, _ := s.commands.LoadOrStore(name, command)
 	return known.(*Command)
 }

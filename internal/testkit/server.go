@@ -26,7 +26,7 @@ const patience = 30 * time.Second
 // Its methods may be used from any goroutine, but those that start, end or suspend it
 // only from one at a time.
 type Server struct {
-	binary  string
+	command []string
 	args    []string
 	dir     string
 	addr    string
@@ -63,6 +63,12 @@ func Start(t testing.TB, args ...string) *Server {
 // Launch is Start for code that has no test at hand, such as TestMain: the caller has to
 // call Stop.
 func Launch(args ...string) (*Server, error) {
+	return LaunchUnder(nil, args...)
+}
+
+// LaunchUnder is Launch with a program that runs the server, such as a profiler: the words that
+// come before the server's path.
+func LaunchUnder(program []string, args ...string) (*Server, error) {
 	binary, err := findBinary()
 	if err != nil {
 		return nil, err
@@ -72,11 +78,11 @@ func Launch(args ...string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		binary: binary,
-		args:   args,
-		dir:    dir,
-		log:    new(serverLog),
-		fatal:  func(args ...any) { panic(fmt.Sprint(args...)) },
+		command: append(program[:len(program):len(program)], binary),
+		args:    args,
+		dir:     dir,
+		log:     new(serverLog),
+		fatal:   func(args ...any) { panic(fmt.Sprint(args...)) },
 	}
 	if err := s.launch(); err != nil {
 		s.Stop()
@@ -129,8 +135,9 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no"}
-	s.process, err = startProcess(s.log, s.binary, append(args, s.args...)...)
+	args := append(s.command[1:len(s.command):len(s.command)],
+		"--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no")
+	s.process, err = startProcess(s.log, s.command[0], append(args, s.args...)...)
 	return err
 }
 

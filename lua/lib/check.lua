@@ -1,4 +1,5 @@
--- Arguments are checked before the first write: an invalid one changes nothing.
+-- Arguments are checked before the first write: an invalid one changes nothing. The words are those
+-- of qless-core's script, which other clients look for.
 
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -6,7 +7,10 @@ end
 
 local function required(area, name, text)
   if not text then
-    reject(area, 'Arg "' .. name .. '" missing')
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
   return text
 end
@@ -14,7 +18,12 @@ end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
-    reject(area, 'Arg "' .. name .. '" missing or not a number: ' .. tostring(text))
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
   end
   return n
 end
@@ -38,10 +47,7 @@ end
 
 -- A name that is part of a key.
 local function named(area, name, text)
-  if not text or text == '' then
-    reject(area, 'Arg "' .. name .. '" missing')
-  end
-  return text
+  return required(area, name, text ~= '' and text)
 end
 
 local function json(area, name, text)

@@ -13,6 +13,7 @@
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -78,11 +79,21 @@ local function write_change(item, change) -- cold
   end
 end
 
+-- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
+local function publish_advance(item, woken) -- cold
+  if woken or ALWAYS_MARKED == 1 then
+    publish('log', '{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) ..
+      ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}')
+  else
+    publish('log', cjson.encode({
+      jid = item.jid, event = 'advanced', queue = item.queue, to = item.next,
+    }))
+  end
+end
+
 -- Puts a job into its next queue. Returns its state there.
 local function advance(item, cap) -- cold
   local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
-  local message = cjson.encode({jid = jid, event = 'advanced', queue = item.queue, to = queue})
-  publish('log', message .. READY)
   record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
   know_queue(queue)
   if item.change then
@@ -92,6 +103,7 @@ local function advance(item, cap) -- cold
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
     return 'depends'
   end
   local state = 'waiting'
@@ -102,7 +114,7 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  wake_for(queue, delay)
+  publish_advance(item, wake_for(queue, delay))
   return state
 end
 
@@ -140,11 +152,11 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
-  local problem = job.err or not_owned(jid, job[1], job[2], worker, job[5], item.since)
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
   elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' is running in another queue: ' .. tostring(job[4])
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or DEFAULT_RETRIES
   item.ran = now - finite(job[5], now)
@@ -218,19 +230,26 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Publishes that jobs are complete for good, and releases their dependents.
-local function announce(items)
-  local dependents, queue, suffix = {}, nil, nil
+-- Whether any of the jobs has dependents, or any of the keys in more exists.
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
+end
+
+-- Publishes that jobs are complete for good, and releases their dependents if they may have some.
+local function announce(items, special)
+  local queue, suffix
   for i = 1, #items do
     local item = items[i]
-    dependents[i] = item.key .. '-dependents'
     if item.queue ~= queue then
       queue = item.queue
       suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
     end
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
-  if count_existing(dependents) > 0 then
+  if special and any_dependents(items, {}) then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -257,8 +276,13 @@ local function complete(worker, items)
   end
   local config = read_config(queues)
   local cap = history_cap(config[3])
+  -- Most jobs have no dependents, and none is tracked: one command finds that out.
+  local special = any_dependents(owned, {prefix .. 'tracked'})
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
+  end
+  for i = 1, special and #queues or 0 do
+    publish_each_tracked('completed', queues[i].jids)
   end
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
@@ -276,13 +300,10 @@ local function complete(worker, items)
       finished[#finished + 1] = item
     end
   end
-  for i = 1, #queues do
-    publish_each_tracked('completed', queues[i].jids)
-  end
   if #finished > 0 then
     keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
       finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
-    announce(finished)
+    announce(finished, special)
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then

@@ -35,10 +35,6 @@ local function publish_each_tracked(channel, jids)
   end
 end
 
--- Ends a message about a job that is ready. It shows the workers that relay puts by other scripts
--- that this script wakes a worker itself. JSON parsers ignore it.
-local READY = ' '
-
 -- Notifies a worker and the log that it has lost its lock on a job.
 local function lock_lost(jid, worker)
   local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})

@@ -11,17 +11,17 @@
 
 -- Reads a job that this worker must hold, in item's queue if item.here is set. Returns why it does
 -- not, or nil.
-local function read_owned(item, worker)
+local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time')
-  local problem = job.err or not_owned(item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
     return 'Job ' .. item.jid .. ' is in no queue'
   elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' is running in another queue: ' .. job[1]
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
@@ -60,7 +60,7 @@ end
 
 -- Fails a job: {jid, data, group, message}. Returns why not, or nil.
 local function fail(worker, item)
-  local problem = read_owned(item, worker) or add_failure(item.jid, item.group)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
     return problem
   end
@@ -96,7 +96,7 @@ end
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message]}. Sets the
 -- remaining retries. Returns why not, or nil.
 local function retry(worker, item)
-  local problem = read_owned(item, worker)
+  local problem = read_owned('Retry', item, worker)
   if problem then
     return problem
   end
@@ -128,7 +128,7 @@ end
 -- Requeues a job without using up a retry: {jid, data, delay [, place]}. Without a delay it is the
 -- first of its priority again, after those with a smaller place. Returns why not, or nil.
 local function release(worker, item)
-  local problem, state = read_owned(item, worker)
+  local problem, state = read_owned('Release', item, worker)
   if not problem then
     -- A thousand places have to precede the jobs that were put.
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000

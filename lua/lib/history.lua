@@ -119,5 +119,5 @@ local function history_json(jid)
   for i = 1, #list do
     list[i] = entry_object(list[i])
   end
-  return '[' .. table.concat(list, ',') .. ']'
+  return joined(list)
 end

@@ -4,13 +4,10 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/surface.lua"
 
--- The fields of a job that are read together, and the index of each in the result. Taking a job
--- reads those up to time, and the next three of the few jobs that have them.
-local JOB_FIELDS = {
-  'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure',
-  'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires',
-}
+-- The places of the fields of a job that are read together. Taking a job reads those up to time,
+-- and the next three of the few jobs that have them.
 local KLASS = 1
 local QUEUE = 2
 local PRIORITY = 3
@@ -28,7 +25,8 @@ local WORKER = 14
 local EXPIRES = 15
 
 local function read_job(run, jid)
-  return run('hmget', job_key(jid), unpack(JOB_FIELDS))
+  return run('hmget', job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+    'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
 end
 
 -- Most jobs have neither set: one command finds that out.
@@ -36,7 +34,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":[],"dependencies":[]'
+    return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
   end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
@@ -61,7 +59,7 @@ local function job_json(job, tracked, more)
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. number_json(finite(job[PRIORITY], 0)) ..
-    ',"tags":' .. (tags and tags ~= '[]' and readable(tags) or '[]') ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
     relations_json(jid) .. (more or '') .. '}'
@@ -81,5 +79,5 @@ local function find_jobs(jids, first)
   for i = first, #jids do
     found[#found + 1] = find_job(try, jids[i])
   end
-  return '[' .. table.concat(found, ',') .. ']'
+  return joined(found)
 end

@@ -1,11 +1,21 @@
 -- JSON as text, so that stored JSON need not be decoded and encoded again.
 
+-- @include "lib/surface.lua"
+
 -- Lua has one empty table for both: cjson would write an empty list as {}.
 local function array(list)
   if #list == 0 then
-    return '[]'
+    return EMPTY_LIST
   end
   return cjson.encode(list)
+end
+
+-- A list of texts that are JSON themselves.
+local function joined(texts)
+  if #texts == 0 then
+    return EMPTY_LIST
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
 end
 
 -- A number with all its digits: cjson would write 14.

@@ -5,22 +5,26 @@
 -- @include "lib/settings.lua"
 
 -- Why this worker does not hold a job, or nil. since is when the worker took the job, if it knows:
--- it may have lost the job and taken it again.
-local function not_owned(jid, owner, state, worker, time, since)
+-- it may have lost the job and taken it again. Each command has words of its own for it, which
+-- other clients look for.
+local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
   elseif state ~= 'running' then
-    return 'Job ' .. jid .. ' is not currently running: ' .. state
-  elseif owner ~= worker then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. tostring(owner)
-  elseif since and since ~= time then
-    return 'Job ' .. jid .. ' has been handed out to another worker: ' .. worker .. ', at ' ..
-      tostring(time)
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
 
 local function must_own(area, jid, queue, owner, state, worker)
-  local problem = not_owned(jid, owner, state, worker)
+  local problem = not_owned(area, jid, owner, state, worker)
   if problem then
     reject(area, problem)
   elseif not queue then

@@ -14,6 +14,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/tags.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -69,9 +70,7 @@ local function leave(item, worker) -- cold
   end
   if owner and owner ~= '' then
     try('zrem', worker_key(owner), jid)
-    if owner ~= worker then
-      lock_lost(jid, owner)
-    end
+    old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
     end
@@ -114,12 +113,30 @@ end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
 -- microsecond, or the smallest difference that a score of their size can express.
-local function apart(priority) -- cold
+local function apart(priority)
   if priority == 0 then
     return 0.000001
   end
   local _, exponent = math.frexp(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+
+-- The score of the nth job that a call puts into work, from 0. Of most jobs it is written digit by
+-- digit, because formatting a fraction is expensive: they have no priority, and stamp has ten digits
+-- and six decimals.
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return work_score(now, priority)
+  end
+  return work_score(now + n * apart(finite(priority, 0)), priority)
 end
 
 -- Adds a job to where it goes. If it can be popped at once, appends its score and jid to work.
@@ -132,11 +149,8 @@ local function place(queue, item, work)
     call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
     return 'scheduled'
   end
-  local n, at = #work, now
-  if n > 0 then
-    at = now + n / 2 * apart(finite(item.priority, 0))
-  end
-  work[n + 1], work[n + 2] = work_score(at, item.priority), item.jid
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
 
@@ -167,12 +181,16 @@ local function write_job(queue, item, text)
   end
 end
 
--- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set.
-local function write_all(group, idle)
+-- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
+-- tracked jobs if tracked is.
+local function write_all(group, idle, tracked)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-  local suffix = ',"event":"put","queue":' .. quoted .. '}' .. READY
+  local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+  if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
+    first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+  end
   local work, jids, soonest = {}, {}, math.huge
   for i = 1, #group do
     local item = group[i]
@@ -184,10 +202,15 @@ local function write_all(group, idle)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
-    publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
+    publish('log', first .. cjson.encode(item.jid) .. last)
+    if item.old and item.old.lost then
+      lock_lost(item.jid, item.old.worker)
+    end
   end
   know_queue(queue)
-  publish_each_tracked('put', jids)
+  if tracked then
+    publish_each_tracked('put', jids)
+  end
   if idle then
     wake_for(queue, soonest)
   end
@@ -207,34 +230,43 @@ local function put(worker, groups, in_order)
       plain = false
     end
   end
-  -- One command asks for existing jobs and for idle workers: most puts find neither.
+  -- One command asks for existing jobs, idle workers and tracked jobs: most puts find none of them.
   keys[#keys + 1] = prefix .. 'x:idle'
-  local existing = count_existing(keys)
+  keys[#keys + 1] = prefix .. 'tracked'
+  local existing, tracked = count_existing(keys), false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
-    plain = plain and idle and existing == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
   end
   if not plain then
     prepare(worker, in_order)
   end
   for g = 1, #groups do
-    write_all(groups[g], idle)
+    write_all(groups[g], idle, tracked)
   end
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
--- that has checked the data passes the option "checked", because parsing it is the most expensive
--- part of putting a large job.
-local function read_put(queue, at, first, last)
+-- that has checked the data says so, because parsing it is the most expensive part of putting a
+-- large job.
+local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
-  local given = options('Put', first, last)
-  if not given.checked then
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
     json('Put', 'data', data)
   end
-  local delay = number('Put', 'delay', ARGV[at + 3])
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
   -- All fields are named at once, because growing a table is expensive.
   return {
     queue = queue,
@@ -242,12 +274,12 @@ local function read_put(queue, at, first, last)
     klass = klass,
     data = data,
     delay = delay,
-    checked = given.checked,
+    checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    more = given.backoff and {'backoff', given.backoff} or none,
     key = nil, state = nil, waits = nil, old = nil, others = nil,
   }
 end

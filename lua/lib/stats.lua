@@ -63,44 +63,54 @@ local function bucket(seconds)
   return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 
+-- Counts how many of the durations are in each bucket: appends the buckets' names to fields, and
+-- returns the counts by name. Most jobs take less than a second.
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name = bucket(seconds)
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
 -- Adds at most a few hundred durations to today's "wait" or "run" of a queue, with one read and one
 -- write.
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key = stats_key(kind, day, queue)
   local fields = {'total', 'mean', 'vk'}
-  local seen = {}
-  for i = 1, #durations do
-    local name = bucket(durations[i])
-    if seen[name] then
-      seen[name] = seen[name] + 1
-    else
-      seen[name] = 1
-      fields[#fields + 1] = name
-    end
-  end
+  local seen = count_buckets(durations, fields)
   local values = try('hmget', key, unpack(fields))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
   local fresh = total == 0
+  if fresh then
+    mean, vk = 0, 0
+  end
   for i = 1, #durations do
-    local value = durations[i]
+    local value, before = durations[i], mean
     total = total + 1
-    if total == 1 then
-      mean = value
-      vk = 0
-    else
-      local before = mean
-      mean = mean + (value - mean) / total
-      vk = vk + (value - mean) * (value - before)
-    end
+    mean = mean + (value - mean) / total
+    vk = vk + (value - mean) * (value - before)
   end
   local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
   for i = 4, #fields do
-    local n = 2 * i
-    update[n - 1] = fields[i]
-    update[n] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+    update[2 * i - 1] = fields[i]
+    update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
   end
   try('hset', key, unpack(update))
   if fresh then

@@ -13,6 +13,7 @@
 -- workers accumulate, then from the latest.
 local PASSED = 100
 
+-- Returns whether a worker was woken.
 local function wake(queue) -- cold
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * PASSED do
@@ -22,16 +23,14 @@ local function wake(queue) -- cold
     end
     local idle = try('srem', prefix .. 'x:idle', worker) == 1
     if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return
+      return true
     end
   end
 end
 
 -- The same for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
 local function wake_for(queue, delay) -- cold
-  if delay < 3600 then
-    wake(queue)
-  end
+  return delay < 3600 and wake(queue)
 end
 
 -- Called when a job has stopped running: a queue with a max-concurrency may run another one.

@@ -2,7 +2,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
--- @include "lib/events.lua"
+-- @include "lib/surface.lua"
 
 local function work_score(at, priority)
   return finite(priority, 0) - at / 10000000000
@@ -25,7 +25,7 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end
 
@@ -33,6 +33,6 @@ end
 local function know_unlisted(queue) -- cold
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish('x:queues', queue)
+    publish_queue(queue)
   end
 end

@@ -51,7 +51,7 @@ func TestAnOutcomeNamesTheRunThatItIsOf(t *testing.T) {
 		require.NoError(t, err)
 		return reply.([]any)[0].(string)
 	}
-	const lost = "has been handed out to another worker: w1, at "
+	const lost = " another worker: w1, at "
 	e.unchanged(func() {
 		require.Contains(t, finish("complete", "a", "q", "", "2", "since", since), lost)
 		require.Contains(t, finish("fail", "b", "q", "", "3", "g", "m", since), lost)

@@ -287,9 +287,9 @@ func TestPutManyTellsWhichJobCanNotBePut(t *testing.T) {
 func TestJobsOfABatchWaitForThoseBeforeThem(t *testing.T) {
 	e := newEnv(t)
 	put := func(queue, jid, depends string) []any {
-		return []any{queue, jid, "K", "{}", "0", "4", "checked", "1", "depends", depends}
+		return []any{queue, jid, "K", "{}", "0", "2", "depends", depends}
 	}
-	line := slices.Concat([]any{"w1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
+	line := slices.Concat([]any{"w1", "1"}, put("a", "1", `["2"]`), put("b", "2", `["1", "3"]`), put("a", "3", `["1", "2"]`))
 	_, err := e.Run(t.Context(), "put.many", "", line...)
 	require.NoError(t, err)
 	require.Equal(t, qless.StateWaiting, e.job("1").State)

@@ -17,7 +17,7 @@ var calls = []string{
 	"put|w1|~q|~new|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
 	"put|w1|~q|~running|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
 	"requeue|w1|~q|waiting|K|$[]|#0|priority|#1|retries|#2|tags|@[\"a\"]|depends|@[\"parent\"]",
-	"put.many|w1|~q|~new|K|$[]|#0|+4|priority|#1|tags|@[\"a\"]|~q2|~other|K|$[]|#0|+2|depends|@[\"parent\"]",
+	"put.many|w1||~q|~new|K|$[]|#0|+4|priority|#1|tags|@[\"a\"]|~q2|~other|K|$[]|#0|+2|depends|@[\"parent\"]",
 	"schedule|s|#1|w1|~q|~new|K|$[]|#0|priority|#1",
 	"schedule.last|s",
 	"recur|~q|~r|K|$[]|interval|#60|#0|priority|#1|tags|@[]|retries|#2|backlog|#3",

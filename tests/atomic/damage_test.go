@@ -21,7 +21,7 @@ var commands = []string{
 	"put|30|w1|b|failed|K|{}|0",
 	"put|30|w1|b|complete|K|{}|0|tags|[]",
 	"requeue|30|w1|a|waiting|K|{}|0",
-	"put.many|30|w1|a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
+	"put.many|30|w1||a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
 		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
 	"schedule|30|s|1700000020|w1|a|new|K|{}|0",
 	"pop|30|a|w3|1",

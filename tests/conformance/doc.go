@@ -1,7 +1,11 @@
 // Package conformance holds tests that replay recorded traces of the stock qless script
 // against the scripts of this module.
 //
-// Two things are equal when no client can rely on their difference:
+// The drop-in has to be exact: what it replies and publishes is the same, but for the order of
+// fields and of members of sets in replies. The traces have only the areas of errors; the words are
+// in a table.
+//
+// For the single commands, and for the keys, two things are equal when no client can rely on their difference:
 //   - Replies and stored values that are JSON are compared as JSON; {} and [] are the same,
 //     and dependents and dependencies are sets.
 //   - Numbers, also those written as text, may differ by 1e-12 of their size or by 1e-6;

@@ -22,6 +22,18 @@ type deviation struct {
 
 // replay runs a trace in an empty database, and returns its deviations in order.
 func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
+	return g.replayBy(ctx, tr, outcome.deviations)
+}
+
+// replayExactly does the same, and finds more deviations: see exactDeviations.
+func (g *target) replayExactly(ctx context.Context, tr trace) ([]deviation, error) {
+	return g.replayBy(ctx, tr, outcome.exactDeviations)
+}
+
+// replayBy runs a trace, and compares each outcome with the one in the trace.
+func (g *target) replayBy(
+	ctx context.Context, tr trace, compare func(want, got outcome) []string,
+) ([]deviation, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := g.client.FlushDB(ctx).Err(); err != nil {
@@ -33,7 +45,7 @@ func (g *target) replay(ctx context.Context, tr trace) ([]deviation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("step %d %s: %w", i, want, err)
 		}
-		for _, text := range inAnyOrder(want.Command, want.outcome).deviations(inAnyOrder(want.Command, got)) {
+		for _, text := range compare(inAnyOrder(want.Command, want.outcome), inAnyOrder(want.Command, got)) {
 			found = append(found, deviation{i, fmt.Sprintf("step %d %s: %s", i, want, text)})
 		}
 	}

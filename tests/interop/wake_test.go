@@ -172,3 +172,34 @@ func TestOthersTakeJobsFromOurWorker(t *testing.T) {
 		})
 	}
 }
+
+// A script that is not ours wakes nobody: a relay knows its messages, because they begin in another
+// way than ours do.
+func TestMessagesOfAnotherScriptDoNotBeginAsOurs(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	log := rdb.Subscribe(t.Context(), "ql:log")
+	t.Cleanup(func() { _ = log.Close() })
+	_, err := log.Receive(t.Context())
+	require.NoError(t, err)
+	messages := log.Channel()
+	message := func() string { return testkit.Soon(t, "a message", messages).Payload }
+
+	theirs := startStock(t, server)
+	must(t, theirs, "begin", args{"worker": "theirs"})
+	must(t, theirs, "put", args{"queue": "q", "jid": "j"})
+	require.Equal(t, `{"jid":"j","event":"put","queue":"q"}`, message())
+	must(t, theirs, "pop", args{"queue": "q"})
+	must(t, theirs, "complete", args{"jid": "j", "next": "q2"})
+	require.Equal(t, `{"jid":"j","to":"q2","event":"advanced","queue":"q"}`, message())
+
+	ours := newClient(t, rdb)
+	_, err = ours.Queue("q").Put(t.Context(), "K", nil, qless.JID("k"))
+	require.NoError(t, err)
+	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
+	jobs, err := ours.Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.NoError(t, jobs[0].Next(t.Context(), "q2"))
+	require.Equal(t, `{"queue":"q","to":"q2","event":"advanced","jid":"k"}`, message())
+}

@@ -255,7 +255,7 @@ func TestAJobThatWasGivenUpMayBeAnotherWorkers(t *testing.T) {
 		return len(jobs) == 1
 	})
 	close(taken)
-	require.Contains(t, w.outcome(jid).answer, "has been handed out to another worker")
+	require.Contains(t, w.outcome(jid).answer, "has been given to another worker")
 	require.NoError(t, jobs[0].Complete(t.Context()))
 	w.stop()
 	require.Equal(t, 1, w.Stats().Lost)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -350,4 +352,61 @@ func TestAWorkerOfAPatternFindsAQueueThatGetsJobsByUnfail(t *testing.T) {
 	require.NoError(t, err)
 	soon(t, "the job", running)
 	end <- nil
+}
+
+// holdLookUp returns an option that holds up the next look-up of the queues when it has been
+// answered. It tells of it once armed, and goes on when proceed is called.
+func holdLookUp(t *testing.T) (option qless.ClientOption, arm func() <-chan bool, proceed func()) {
+	var armed atomic.Bool
+	looked, opened := make(chan bool, 1), make(chan struct{})
+	option = qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "queues" && armed.CompareAndSwap(true, false) {
+			looked <- true
+			<-opened
+		}
+	})
+	arm = func() <-chan bool { armed.Store(true); return looked }
+	return option, arm, sync.OnceFunc(func() { close(opened) })
+}
+
+func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("q", qless.JID("new"))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	held, arm, proceed := holdLookUp(t)
+	config := qless.WorkerConfig{Concurrency: 4, Queues: []string{"other", "repair-*"}}
+	w := e.workerAt(e.server.Addr(), config, held)
+	running, canceled, end := make(chan string, 3), make(chan bool, 3), make(chan struct{})
+	t.Cleanup(func() { proceed(); close(end) }) // before the worker is stopped
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		running <- job.JID
+		select {
+		case <-ctx.Done():
+			canceled <- true
+		case <-end:
+		}
+		<-end
+		return nil
+	})
+	w.start()
+	for _, jid := range []string{"kept", "canceled"} { // kept, so that the worker's claim stays
+		e.put("other", qless.JID(jid))
+		require.Equal(t, jid, soon(t, "a job", running))
+	}
+	w.relays(time.Time{})
+
+	// A queue of the pattern appears, whose first job is due too late for a claim.
+	looked := arm()
+	_, err := e.Queue("repair-0").Recur(t.Context(), "K", nil, time.Hour, qless.Offset(24*time.Hour))
+	require.NoError(t, err)
+	soon(t, "a look-up of the queues", looked)
+
+	// Another one appears. The worker has heard of it when it hears of the cancel after it.
+	moved, err := e.Queue("repair-1").Unfail(t.Context(), "g", 5)
+	require.NoError(t, err)
+	require.Equal(t, 1, moved)
+	require.NoError(t, e.Cancel(t.Context(), "canceled"))
+	soon(t, "the cancel", canceled)
+	proceed()
+	require.Equal(t, "new", soon(t, "the job of the new queue", running))
 }

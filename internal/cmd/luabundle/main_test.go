@@ -15,10 +15,10 @@ func TestACommandWithoutFactsFailsTheBundle(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(src, "a.lua"), []byte(text), 0o600))
 	}
 	write("-- a: gets.")
-	require.ErrorContains(t, run(src, out, filepath.Join(out, "all.lua")), `a: the header lacks "Repeat`)
+	require.ErrorContains(t, run(src, out, "", filepath.Join(out, "all.lua")), `a: the header lacks "Repeat`)
 	require.NoDirExists(t, out)
 
 	write("-- a: gets.\n--\n-- Repeat   safe\n-- Needs    get")
-	require.NoError(t, run(src, out, ""))
+	require.NoError(t, run(src, out, "", ""))
 	require.FileExists(t, filepath.Join(out, "a.lua"))
 }

@@ -25,12 +25,12 @@ var Root = func() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }()
 
-// Sources are the files of the folder lua.
-func Sources() fs.FS { return os.DirFS(filepath.Join(Root, "lua")) }
+// Flat is the folder of the flattened scripts.
+func Flat() fs.FS { return os.DirFS(filepath.Join(Root, "lua", "flat")) }
 
 // Names returns the names of all commands.
 func Names() []string {
-	names, err := luasrc.Commands(Sources())
+	names, err := luasrc.Commands(Flat())
 	if err != nil {
 		panic(err)
 	}
@@ -50,11 +50,11 @@ func of(command string) script {
 	if s, ok := known.Load(command); ok {
 		return s.(script)
 	}
-	text, err := luasrc.Flatten(Sources(), command)
+	text, err := fs.ReadFile(Flat(), command+".lua")
 	if err != nil {
 		panic(err)
 	}
-	s := script{Script: redis.NewScript(text), text: text}
+	s := script{Script: redis.NewScript(string(text)), text: string(text)}
 	known.Store(command, s)
 	return s
 }

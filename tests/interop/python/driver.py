@@ -26,7 +26,8 @@ class Driver:
 
     def begin(self, worker):
         """A new scenario begins, in which this side's worker has a name."""
-        self.client = qless.Client(self.url, hostname=worker)
+        # redis-py 8 ends a subscription that is silent for 5 s, unless told not to.
+        self.client = qless.Client(self.url, hostname=worker, socket_timeout=None)
         self.held = {}
         self.heard = queue.Queue()
 

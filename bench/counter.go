@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// counter counts the instructions of a server that runs under valgrind's callgrind. Whenever the
+// server is about to run the marker, callgrind writes what it has counted to the next part of its
+// output and begins again from zero.
+type counter struct {
+	valgrind string
+	folder   string
+	profile  string // where the parts of measured phases are kept, or ""
+	parts    int
+	marking  int64 // the cost of the marker itself
+}
+
+// The marker is a command that no peer sends, and the function in the server that runs it.
+const (
+	marker         = "lastsave"
+	markerFunction = "lastsaveCommand"
+)
+
+// What a server does by itself depends on the clock, and so on how busy the machine is. These
+// settings keep it to a minimum.
+var quietSettings = []string{"--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no"}
+
+// startCounted starts a server that counts its instructions.
+func startCounted(ctx context.Context, profile string, args ...string) (*server, error) {
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		return nil, fmt.Errorf("%w: counting instructions needs it (apt-get install valgrind)", err)
+	}
+	c := &counter{valgrind: valgrind, profile: profile}
+	if c.folder, err = os.MkdirTemp("", "callgrind-"); err != nil {
+		return nil, err
+	}
+	s, err := launch(ctx, c, append(quietSettings[:len(quietSettings):len(quietSettings)], args...))
+	if err != nil {
+		c.remove()
+		return nil, err
+	}
+	if err = s.weighMarker(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// command returns the words before those that start a server.
+func (c *counter) command() []string {
+	if c == nil {
+		return nil
+	}
+	return []string{
+		c.valgrind, "--quiet", "--tool=callgrind", "--dump-before=" + markerFunction,
+		"--callgrind-out-file=" + c.output(),
+	}
+}
+
+func (c *counter) output() string { return filepath.Join(c.folder, "out") }
+
+func (c *counter) remove() {
+	if c != nil {
+		_ = os.RemoveAll(c.folder)
+	}
+}
+
+// weighMarker measures what marking the beginning and the end of a phase adds to it.
+func (s *server) weighMarker(ctx context.Context) error {
+	// The first ones do what is done only once.
+	for range 3 {
+		count, err := s.mark(ctx, "")
+		if err != nil {
+			return err
+		}
+		s.counter.marking = count
+	}
+	return nil
+}
+
+func (s *server) startCounting(ctx context.Context) error {
+	if s.counter == nil {
+		return nil
+	}
+	_, err := s.mark(ctx, "")
+	return err
+}
+
+// stopCounting returns the number of instructions since startCounting, 0 if they are not counted.
+func (s *server) stopCounting(ctx context.Context, phase string) (int64, error) {
+	if s.counter == nil {
+		return 0, nil
+	}
+	count, err := s.mark(ctx, phase)
+	return count - s.counter.marking, err
+}
+
+// mark returns the number of instructions since the last mark. The profile of a phase with a name
+// is kept if it is wanted.
+func (s *server) mark(ctx context.Context, phase string) (int64, error) {
+	if err := s.admin.Do(ctx, marker).Err(); err != nil {
+		return 0, err
+	}
+	c := s.counter
+	c.parts++
+	part := fmt.Sprintf("%s.%d", c.output(), c.parts)
+	text, err := os.ReadFile(part)
+	if err != nil {
+		return 0, fmt.Errorf("callgrind has not seen the server call %s: %w", markerFunction, err)
+	}
+	if err := os.Remove(part); err != nil {
+		return 0, err
+	}
+	if c.profile != "" && phase != "" {
+		name := filepath.Join(c.profile, fmt.Sprintf("callgrind.%04d.%s.out", c.parts, phase))
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			return 0, err
+		}
+	}
+	return readTotal(text)
+}
+
+// readTotal finds the line "totals: COUNT" at the end of callgrind's output.
+func readTotal(text []byte) (int64, error) {
+	at := bytes.LastIndex(text, []byte("\ntotals:"))
+	if at < 0 {
+		return 0, fmt.Errorf("no totals in the output of callgrind")
+	}
+	total, _, _ := strings.Cut(string(text[at+len("\ntotals:"):]), "\n")
+	return strconv.ParseInt(strings.TrimSpace(total), 10, 64)
+}

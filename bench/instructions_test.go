@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var instructions = flag.String("instructions", "",
+	`"check" compares what each operation costs with the committed figures, "update" writes those`)
+
+// figuresFile holds what each operation cost when somebody last looked.
+const figuresFile = "results/instructions.json"
+
+// The share that an operation may cost more than the committed figure. Another build of the server
+// or of its libraries shares the work out differently between commands and Lua.
+const (
+	allowed        = 0.03
+	allowedOfOther = 0.10
+)
+
+// figures are instructions per job, or per call without one, on one build of the server.
+type figures struct {
+	Server     string             `json:"server"`
+	Reference  float64            `json:"reference"`
+	Operations map[string]float64 `json:"operations"`
+}
+
+// Instructions do not depend on how busy the machine is, so that an operation that costs more has
+// become more expensive. The reference, which contains none of our scripts, shows how many more
+// instructions another build of the server needs for the same work.
+func TestNoOperationCostsMoreInstructions(t *testing.T) {
+	switch *instructions {
+	case "":
+		t.Skip("make instructions runs this")
+	case "update":
+		text, err := json.MarshalIndent(countOperations(t), "", "  ")
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(figuresFile, append(text, '\n'), 0o644))
+	case "check":
+		text, err := os.ReadFile(figuresFile)
+		require.NoError(t, err)
+		var committed figures
+		require.NoError(t, json.Unmarshal(text, &committed))
+		check(t, committed)
+	default:
+		t.Fatalf("unknown -instructions %q", *instructions)
+	}
+}
+
+func check(t *testing.T, committed figures) {
+	now := countOperations(t)
+	limit := 1 + allowed
+	if now.Server != committed.Server {
+		t.Logf("the figures are of %s, this is %s: up to %.0f %% more is allowed",
+			committed.Server, now.Server, 100*allowedOfOther)
+		limit = 1 + allowedOfOther
+	}
+	changes := compare(t, committed, now)
+	if exceeds(changes, limit) {
+		t.Log("counting again: what the server does by itself is counted, too")
+		for name, again := range compare(t, committed, countOperations(t)) {
+			changes[name] = min(changes[name], again)
+		}
+	}
+	for name, change := range changes {
+		if change > limit {
+			t.Errorf("%s costs %.1f %% more instructions. If that is worth it: make instructions-update",
+				name, 100*(change-1))
+		}
+	}
+}
+
+// compare divides what each operation costs now by the committed figure.
+func compare(t *testing.T, committed, now figures) map[string]float64 {
+	scale := now.Reference / committed.Reference
+	t.Logf("reference %.0f, %.4f times the committed one", now.Reference, scale)
+	require.Len(t, now.Operations, len(committed.Operations))
+	changes := map[string]float64{}
+	for name, was := range committed.Operations {
+		is, known := now.Operations[name]
+		require.True(t, known, name)
+		changes[name] = is / (was * scale)
+		t.Logf("%-14s %10.0f  %.4f times the committed one", name, is, changes[name])
+	}
+	return changes
+}
+
+func exceeds(changes map[string]float64, limit float64) bool {
+	for _, change := range changes {
+		if change > limit {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOperationsAreComparedOnTheScaleOfTheReference(t *testing.T) {
+	committed := figures{Reference: 100, Operations: map[string]float64{"put": 1000}}
+	now := figures{Reference: 110, Operations: map[string]float64{"put": 1144}}
+	changes := compare(t, committed, now)
+	require.InDelta(t, 1.04, changes["put"], 1e-9)
+	require.True(t, exceeds(changes, 1.03))
+	require.False(t, exceeds(changes, 1.05))
+}
+
+func countOperations(t *testing.T) figures {
+	b, err := newBench(t.Context(), &options{
+		workloads: names{"ops"}, lua: names{"../lua"}, rounds: 1, jobs: batchUnit, instructions: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(b.close)
+	version, err := b.server.build(t.Context())
+	require.NoError(t, err)
+	counted := figures{Server: version + " " + runtime.GOARCH, Operations: map[string]float64{}}
+
+	reference, err := b.price(t.Context(), referenceWork())
+	require.NoError(t, err)
+	counted.Reference = reference.instructionsPerJob()
+	require.NoError(t, b.server.empty(t.Context()))
+
+	phases, err := b.operating(b.scripts[0], "", b.everyCommand).do(t.Context())
+	require.NoError(t, err)
+	for _, phase := range phases {
+		counted.Operations[phase.phase] = phase.instructionsPerJob()
+	}
+	return counted
+}
+
+// referenceWork is what scripts like ours do, and in about the same proportions.
+func referenceWork() price {
+	return price{
+		name:    "reference",
+		prepare: "job('p:job') fill('p:zset', 400)",
+		loop: `
+local now = string.format('%.6f', 1700000000 + i / 64)
+local job = call('hmget', 'p:job', 'jid', 'klass', 'data', 'priority', 'tags', 'state')
+local entry = cjson.encode({jid = job[1], event = 'put', queue = 'bench'})
+for j = 1, 40 do
+  local take = function(value) return value .. now end
+  job[#job + 1] = take(j)
+end
+call('hset', 'p:job', 'state', 'running', 'worker', 'w', 'time', now)
+call('rpush', 'p:history', '[' .. now .. ',"put",' .. entry .. ']')
+call('zadd', 'p:zset', now, 'member')
+call('zrem', 'p:zset', 'member')
+call('publish', 'p:channel', entry)`,
+	}
+}
+
+func TestTheTotalIsRead(t *testing.T) {
+	total, err := readTotal([]byte("summary: 7\n\nfn=(1) totals\n0 7\n\ntotals: 1234\n"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1234, total)
+	_, err = readTotal([]byte("events: Ir\n"))
+	require.ErrorContains(t, err, "no totals")
+}
+
+func TestThePriceListIsComplete(t *testing.T) {
+	prices := readPrices()
+	require.Equal(t, price{name: "nothing"}, price{name: prices[0].name})
+	for _, p := range prices {
+		require.NotContains(t, p.prepare+p.loop, "-- loop", p.name)
+	}
+}

@@ -1,0 +1,1251 @@
+-- finish: completes, fails, retries or releases many jobs of a worker. Each has its own outcome:
+-- one that is refused does not affect the others.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
+--          n arguments:
+--          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
+--                    since time
+--          fail      group, message [, since]
+--          retry     delay [, group, message [, since]]: spends a retry
+--          release   delay [, since [, place]]: spends none. Jobs without a delay that have
+--                    places are taken in the order of these, after one that has none
+--          data may be '', which leaves the job's data as it is
+--          since is when the worker took the job, as reserve returned it: a job that it has lost
+--          and taken again since then is refused
+-- Returns  an array with one text for each job: its state after complete, the retries that are
+--          left after retry, or '!' and why it could not be done, as the single commands say it
+-- Errors   Finish(); nothing is written then
+-- Cost     of n completed: 9 commands and 4 for each; else as the single commands
+-- Repeat   once
+-- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
+--          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
+--          zpopmax zpopmin zrange zrangebyscore zrem zscore
+
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+  end
+  return n
+end
+local none = {}
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+
+
+
+local function release_dependents(jid)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  wake_for(queue, due and due - now or 0)
+end
+  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  for _, other in ipairs(try('smembers', dependents)) do
+    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  call('del', dependents)
+  each_slice(call, 'sadd', dependents, stuck)
+end
+
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+
+local function begin_day(kind, day, queue)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      each_slice(call, 'hdel', key, buckets)
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+local function prune(before, excess, limit)
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function delete_job(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'tags')
+  if job[1] ~= 'complete' then
+    return
+  end
+  remove_tags(jid, names_of(job[2]), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+end
+  local completed = prefix .. 'completed'
+  local old = call('zrangebyscore', completed, 0, before, 'LIMIT', 0, limit)
+  if excess > #old then
+    old = call('zrange', completed, 0, math.min(excess, limit) - 1)
+  end
+  for i = 1, #old do
+    delete_job(old[i])
+  end
+  each_slice(call, 'zrem', completed, old)
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
+  end
+end
+local function advance(item, cap)
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    publish_queue(queue)
+  end
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function write_change(item, change)
+  call('hset', item.key, 'priority', item.priority or '0', 'retries', item.retries)
+  if change.tags then
+    remove_tags(item.jid, difference(change.old_tags, change.tags, 1), 1)
+    add_tags(item.jid, change.tags, 1)
+    call('hset', item.key, 'tags', array(change.tags))
+  end
+end
+local function publish_advance(item, woken)
+  if woken or 1 == 1 then
+    try('publish', prefix .. 'log', ('{"queue":' .. cjson.encode(item.queue) .. ',"to":' .. cjson.encode(item.next) .. ',"event":"advanced","jid":' .. cjson.encode(item.jid) .. '}'))
+  else
+    try('publish', prefix .. 'log', (cjson.encode({ jid = item.jid, event = 'advanced', queue = item.queue, to = item.next, })))
+  end
+end
+  local jid, queue, delay, part = item.jid, item.next, item.delay, item.part
+  record(item.key, entry(now, '"put"', cjson.encode({q = queue})), cap)
+  know_queue(queue)
+  if item.change then
+    write_change(item, item.change)
+  end
+  if part == 'depends' then
+    settle(item, 'depends', queue)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    keep_delay(item.key, delay, item.checked)
+    publish_advance(item)
+    return 'depends'
+  end
+  local state = 'waiting'
+  if part == 'scheduled' then
+    state = 'scheduled'
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+  else
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+  end
+  settle(item, state, queue)
+  publish_advance(item, wake_for(queue, delay))
+  return state
+end
+local function prepare_next(item)
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+  local others, problem = needed(item.jid, item.depends, 1, {})
+  if problem then
+    return problem
+  end
+  item.priority = call('hget', item.key, 'priority')
+  local change = item.change
+  if change then
+    item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
+    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+  end
+  item.part = 'work'
+  if #others > 0 then
+    item.part = 'depends'
+  elseif item.delay > 0 and #item.depends == 0 then
+    item.part = 'scheduled'
+  end
+  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  if type(size) == 'table' then
+    return size.err
+  elseif #others > 0 then
+    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    local failed = link(item.jid, others, {})
+    return failed and failed.err
+  end
+end
+local function read_completed(item, worker)
+  local jid = item.jid
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
+  if problem then
+    return problem
+  elseif item.queue ~= job[4] then
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+  end
+  item.key, item.retries = key, job[3] or '5'
+  item.ran = now - finite(job[5], now)
+  if item.next then
+    return prepare_next(item)
+  end
+end
+local function read_all(items, worker)
+  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local jid, queue = item.jid, item.queue
+    if seen[jid] then
+      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    else
+      item.problem = read_completed(item, worker)
+    end
+    if not item.problem then
+      owned[#owned + 1] = item
+      seen[jid] = true
+      local its = by_queue[queue]
+      if not its then
+        its = {queue = queue, jids = {}, ran = {}}
+        by_queue[queue] = its
+        queues[#queues + 1] = its
+      end
+      local n = #its.jids + 1
+      its.jids[n], its.ran[n] = jid, item.ran
+    end
+  end
+  return owned, queues
+end
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {}
+  for i = 1, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
+  local before = string.format('%.17g', (now - keep_seconds))
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    prune(before, excess, 100 + #items)
+  end
+end
+local function any_dependents(items, more)
+  for i = 1, #items do
+    more[#more + 1] = items[i].key .. '-dependents'
+  end
+  return count_existing(more) > 0
+end
+local function clear_rest(item, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', item.key, 'history', 'grace')
+  if rest[1] then
+    adopt_before(item.jid, rest[1], recorded, cap)
+  end
+  if rest[2] then
+    call('hdel', item.key, 'grace')
+  end
+end
+
+
+
+local worker = required('Finish', 'worker', ARGV[2])
+local function read_details(item, first, last)
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    reject(area, 'Odd number of additional args')
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+local function read_change(area, given)
+  if not given.priority and not given.retries and not given.tags then
+    return
+  end
+  return {
+    priority = given.priority and number(area, 'priority', given.priority),
+    retries = given.retries and number(area, 'retries', given.retries),
+    tags = given.tags and names(area, 'tags', given.tags),
+  }
+end
+local function given_text(i, last)
+  return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
+end
+  local action = item.action
+  if action == 'complete' then
+    local given = options('Finish', first, last)
+    item.next, item.since, item.checked = given.next, given.since, true
+    item.delay = number('Finish', 'delay', given.delay or 0)
+    item.depends = read_dependencies('Finish', given.depends)
+    item.change = read_change('Finish', given)
+  elseif action == 'fail' then
+    item.group = required('Finish', 'group', ARGV[first])
+    item.message = ARGV[first + 1] or ''
+    item.since = given_text(first + 2, last)
+  elseif action == 'retry' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    item.group = given_text(first + 1, last)
+    item.message = item.group and ARGV[first + 2]
+    item.since = given_text(first + 3, last)
+  elseif action == 'release' then
+    item.delay = number('Finish', 'delay', ARGV[first])
+    item.since = given_text(first + 1, last)
+    item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
+  else
+    reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+end
+local function read_item(at)
+  local item = {
+    action = ARGV[at],
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    delay = 0,
+    depends = none,
+    next = nil, group = nil, message = nil,
+    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+  }
+  if item.data ~= '' then
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
+  end
+  local first = at + 5
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  if item.action ~= 'complete' or last >= first then
+    read_details(item, first, last)
+  end
+  return item, last + 1
+end
+local function give(items)
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+local function know_unlisted(queue)
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+end
+local function give_up(item, worker, fields)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      move_history(jid, text)
+    end
+  end
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      wake(queue)
+    end
+  end
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
+  end
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+local function fail(worker, item)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+  if problem then
+    return problem
+  end
+  local jid, group, message = item.jid, item.group, item.message
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = worker, group = group, message = message, })))
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})})
+  do
+    local queue, jid = item.current, jid
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  end
+  local cap, keep = read_failing()
+  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+  do
+    local queue = item.current
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  file_failure(jid, keep)
+end
+local function exhaust(worker, item, queue, group, failure)
+  group = group or 'failed-retries-' .. queue
+  failure = failure or
+    cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
+  local problem = add_failure(item.jid, group)
+  if problem then
+    return problem
+  end
+  give_up(item, worker, {'remaining', item.remaining})
+  local cap, keep = read_failing()
+  mark_exhausted(item.jid, queue, group, failure, cap)
+  file_failure(item.jid, keep)
+end
+local function retry(worker, item)
+  local problem = read_owned('Retry', item, worker)
+  if problem then
+    return problem
+  end
+  local queue, group, message = item.queue, item.group, item.message
+  item.remaining = item.remaining - 1
+  local failure
+  if group and message then
+    failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
+  end
+  if item.remaining < 0 then
+    return exhaust(worker, item, queue, group, failure)
+  end
+  local state
+  state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
+  if problem then
+    return problem
+  end
+  local fields = {'remaining', item.remaining, 'state', state}
+  if failure then
+    fields[5], fields[6] = 'failure', failure
+  end
+  give_up(item, worker, fields)
+  if queue ~= item.current then
+    know_unlisted(queue)
+  end
+  wake_for(queue, item.delay)
+end
+local function release(worker, item)
+  local problem, state = read_owned('Release', item, worker)
+  if not problem then
+    local score = finite(item.priority, 0) - (item.place or 0) / 1000000
+    state, problem = enqueue(item, item.current, score)
+  end
+  if problem then
+    return problem
+  end
+  give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
+  wake_for(item.current, item.delay)
+end
+  for i = 1, #items do
+    local item = items[i]
+    if item.action == 'fail' then
+      item.problem = fail(worker, item)
+    elseif item.action == 'retry' then
+      item.here = true
+      item.problem = retry(worker, item)
+    elseif item.action == 'release' then
+      item.problem = release(worker, item)
+    end
+  end
+end
+local items, completed = {}, {}
+local at = 3
+while at <= #ARGV do
+  local item
+  item, at = read_item(at)
+  items[#items + 1] = item
+  if item.action == 'complete' then
+    completed[#completed + 1] = item
+  end
+end
+if #items > 1000 then
+  reject('Finish', 'More than 1000 jobs')
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+if #completed > 0 then
+  repeat
+    local worker, items = worker, completed
+    local owned, queues = read_all(items, worker)
+    if #owned == 0 then
+      break
+    end
+    local config
+    do
+      local queues = queues
+      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+      for i = 1, #queues do
+        fields[3 + i] = queues[i].queue .. '-max-concurrency'
+      end
+      config = try('hmget', prefix .. 'config', unpack(fields))
+    end
+    local cap = finite(config[3], 100)
+    local special = any_dependents(owned, {prefix .. 'tracked'})
+    for i = 1, #queues do
+      do
+        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+          for i = 1, #jids do
+            do
+              local queue, jid = queue, jids[i]
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            end
+          end
+        end
+        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+        do
+          local kind, queue, durations = 'run', queue, ran
+          local day = (now - now % 86400)
+          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+          local fields = {'total', 'mean', 'vk'}
+          local seen = count_buckets(durations, fields)
+          local values = try('hmget', key, unpack(fields))
+          local total = finite(values[1], 0)
+          local mean = finite(values[2], 0)
+          local vk = finite(values[3], 0)
+          local fresh = total == 0
+          if fresh then
+            mean, vk = 0, 0
+          end
+          for i = 1, #durations do
+            local value, before = durations[i], mean
+            total = total + 1
+            mean = mean + (value - mean) / total
+            vk = vk + (value - mean) * (value - before)
+          end
+          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+          for i = 4, #fields do
+            update[2 * i - 1] = fields[i]
+            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+          end
+          try('hset', key, unpack(update))
+          if fresh then
+            begin_day(kind, day, queue)
+          end
+        end
+      end
+    end
+    for i = 1, special and #queues or 0 do
+      do
+        local channel, jids = 'completed', queues[i].jids
+        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+        for i = 1, #scores do
+          if scores[i] then
+            try('publish', prefix .. channel, jids[i])
+          end
+        end
+      end
+    end
+    local done, finished = entry(now, '"done"'), {}
+    for i = 1, #owned do
+      local item = owned[i]
+      local entries = record(item.key, done, cap)
+      if entries ~= 3 or cap > 0 and cap < 3 then
+        clear_rest(item, done, cap)
+      end
+      if item.next then
+        item.state = advance(item, cap)
+      else
+        item.state = 'complete'
+        settle(item, 'complete', '')
+        finished[#finished + 1] = item
+      end
+    end
+    if #finished > 0 then
+      keep(finished, finite(config[1], 604800),
+        finite(config[2], 50000))
+      do
+        local items, special = finished, special
+        local queue, suffix
+        for i = 1, #items do
+          local item = items[i]
+          if item.queue ~= queue then
+            queue = item.queue
+            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+          end
+          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+        end
+        if special and any_dependents(items, {}) then
+          for i = 1, #items do
+            release_dependents(items[i].jid)
+          end
+        end
+      end
+    end
+    for i = 1, #queues do
+      if finite(config[3 + i], 0) > 0 then
+        wake(queues[i].queue)
+      end
+    end
+  until true
+end
+if #completed < #items then
+  give(items)
+end
+local outcomes = {}
+for i = 1, #items do
+  local item = items[i]
+  if item.problem then
+    outcomes[i] = '!' .. item.problem
+  else
+    outcomes[i] = item.state or tostring(item.remaining)
+  end
+end
+return outcomes
+

@@ -1,0 +1,168 @@
+-- heartbeat: renews a worker's lock on its job for the queue's heartbeat.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, worker [, data]
+-- Returns  when the lock now ends: an integer (the job keeps the fraction)
+-- Errors   Heartbeat() when the job is not this worker's or not running
+-- Cost     6 commands
+-- Repeat   safe
+-- Needs    del hdel hmget hset time zadd
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+local function heartbeat_of(queue)
+  local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
+  do
+    local own, general = config[1], config[2]
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
+    if seconds <= 0 then
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
+    end
+    return seconds > 0 and seconds or 60
+  end
+end
+
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Heartbeat', 'worker', ARGV[3]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local data = ARGV[4]
+if data then
+  do
+    local area, name, text = 'Heartbeat', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+end
+local key = (prefix .. 'j:' .. jid)
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local queue = job[1]
+do
+  local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
+  local problem
+  repeat
+    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker
+    if not state then
+      problem = 'Job ' .. jid .. ' does not exist'
+      break
+    elseif state ~= 'running' then
+      local words = {Fail = ' not', Heartbeat = ' not'}
+      problem = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+      break
+    elseif owner ~= worker or since and since ~= time then
+      local words = {
+        Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+      }
+      local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+      local again = owner == worker and ', at ' .. tostring(time) or ''
+      problem = 'Job ' .. jid .. taken .. tostring(owner) .. again
+      break
+    end
+    problem = nil
+  until true
+  if problem then
+    do
+      local area, message = area, problem
+      error(area .. '(): ' .. message)
+    end
+  elseif not queue then
+    do
+      local area, message = area, 'Job ' .. jid .. ' is in no queue'
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+local expires = now + heartbeat_of(queue)
+local text = string.format('%.17g', expires)
+local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+if type(write_first('zadd', locks, text, jid)) == 'table' then
+  call('zadd', locks, text, jid) -- the same error, for the caller
+end
+if data then
+  call('hset', key, 'expires', text, 'worker', worker, 'data', data)
+else
+  call('hset', key, 'expires', text, 'worker', worker)
+end
+if job[4] then
+  call('hdel', key, 'grace')
+end
+try('zadd', prefix .. 'workers', stamp, worker)
+try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
+return expires
+

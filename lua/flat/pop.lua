@@ -1,0 +1,942 @@
+-- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, worker, count [, 'timed']
+-- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
+--          none when it is paused or its running jobs have reached <queue>-max-concurrency.
+--          timed: each also has put_at, when it was put, or popped before if it was given back, and
+--          popped_at, since when it is this worker's; both as text
+-- Errors   Queue(), Pop()
+-- Cost     6 commands when the queue is empty, 16 for one job, 5 for each one more;
+--          a job with a long history is expensive to read
+-- Repeat   once
+-- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
+--          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local none = {}
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end
+
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '[]'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+
+local function relations_json(jid)
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+
+
+
+
+
+local function begin_day(kind, day, queue)
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+
+
+local function take_due(queue, settings, wanted, lost, recur, scheduled)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', (prefix .. 'j:' .. child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = priority_of(jid)
+    if priority then
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function fail_lost(queue, jid, worker, own_queue, settings)
+  leave_queue(queue, jid)
+  local group = 'failed-retries-' .. (own_queue or queue)
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  add_failure(jid, group)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
+  file_failure(jid, settings.keep_failed)
+end
+local function backoff_delay(text, retries, remaining, settings)
+  local own = list_of(text)
+  local initial = finite(own.initial_delay, finite(settings.initial_delay,
+    0))
+  if initial == 0 then
+    return nil
+  end
+  local factor = finite(own.factor, finite(settings.factor, 3))
+  return finite(initial * factor ^ (finite(retries, remaining) - remaining))
+end
+local function put_off(queue, jid, delay)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  wake_for(queue, delay)
+end
+local function give_again(queue, jid, job, worker, settings)
+  local remaining = math.floor(finite(job[3], 0)) - 1
+  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
+  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  if remaining < 0 then
+    fail_lost(queue, jid, worker, job[5], settings)
+    return nil
+  end
+  local delay
+  if job[7] or settings.initial_delay then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  if delay then
+    put_off(queue, jid, delay)
+    return nil
+  end
+  return jid
+end
+local function expire(queue, limit, settings)
+  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local taken = {}
+  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state', 'backoff', 'retries')
+    local worker, warned = job[1] or '', tonumber(job[2]) == 1
+    if not job[1] and not job[6] then
+      call('zrem', locks, jid)
+    else
+      do
+        local jid, text = jid, job[4]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      if grace <= 0 or not warned then
+        do
+          local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
+          do
+            local channel, jid = 'stalled', jid
+            if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+              try('publish', prefix .. channel, jid)
+            end
+          end
+          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          do
+            local jid, worker = jid, worker
+            local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+            try('publish', prefix .. ('w:' .. worker), message)
+            try('publish', prefix .. 'log', message)
+          end
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          do
+            local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              expire_stats(key, day)
+            end
+          end
+        end
+      end
+      if grace <= 0 or warned then
+        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
+      end
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  return taken
+end
+local function read_lost_settings(cap)
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    cap = cap,
+    grace = finite(values[1], 10),
+    keep_failed = values[2],
+    initial_delay = values[3],
+    factor = values[4],
+  }
+end
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  bring_due(queue, recur, scheduled, wanted - #expired)
+  return expired
+end
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+  end
+  return jids
+end
+local function read_rest(jid, key, job, recorded, cap)
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
+  end
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
+  end
+end
+local function popped_json(jid, job, tracked, worker, expires, more)
+  job[9], job[10] = job[9] or false, job[10] or false
+  job[11], job[12] = false, jid
+  job[13], job[14], job[15] = 'running', worker, expires
+  do
+    local job, tracked, more = job, tracked, more
+    local jid, tags, failure = job[12], job[7], job[9]
+    do
+      local jid, text = jid, job[11]
+      if text then
+        move_history(jid, text)
+      end
+    end
+    local text = cjson.encode({
+      jid = jid,
+      klass = job[1],
+      state = job[13],
+      queue = job[2],
+      worker = job[14] or '',
+      tracked = tracked,
+      expires = finite(job[15], 0),
+      retries = finite(job[4], 0),
+      remaining = math.floor(finite(job[5], 0)),
+      data = job[6],
+      spawned_from_jid = job[10],
+    })
+    return string.sub(text, 1, -2) ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"history":' .. history_json(jid) ..
+      relations_json(jid) .. (more or '') .. '}'
+  end
+end
+
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local worker
+do
+  local area, name, text = 'Pop', 'worker', ARGV[3]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
+local timed = ARGV[5] == 'timed'
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local settings
+do
+  local queue = queue
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history')
+  settings = {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    cap = finite(values[4], 100),
+    tracked = true, -- some jobs may be
+  }
+end
+if call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return '[]'
+end
+local function timed_json(jid, job, tracked, its_worker, expires)
+  return popped_json(jid, job, tracked, its_worker, expires,
+    ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+end
+local out, show = {}, timed and timed_json or popped_json
+repeat
+  local queue, max_concurrency, wanted = queue, settings.max_concurrency, count
+  if max_concurrency <= 0 then
+    count = wanted
+    break
+  end
+  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  count = math.min(wanted, math.max(0, max_concurrency - running))
+until true
+if count > 0 then
+  local expired
+  repeat
+    local queue, settings, wanted = queue, settings, count
+    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
+      queue_key(queue, 'scheduled')) > 0
+    if settings.tracked then
+      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+    end
+    if lost or recur or scheduled then
+      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      break
+    end
+    expired = none
+  until true
+  lock(queue, expired, worker, settings, show, out)
+  while #out < count do
+    local jids = take_work(call, queue, count - #out)
+    if #jids == 0 then
+      break
+    end
+    lock(queue, jids, worker, settings, show, out)
+  end
+end
+write_first('zadd', prefix .. 'workers', stamp, worker)
+do
+  local texts = out
+  if #texts == 0 then
+    return '[]'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+

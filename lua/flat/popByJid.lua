@@ -1,0 +1,476 @@
+-- popByJid: locks one chosen job of a queue for a worker, if it is waiting there. For clients in
+-- PHP.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, jid, worker
+-- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
+--          queue, or the queue is paused. Its running jobs may exceed <queue>-max-concurrency
+-- Errors   Queue(), Pop()
+-- Cost     3 commands when there is no such job, else 17
+-- Repeat   once
+-- Needs    del exists expire hdel hget hkeys hmget hset lindex lpush lrange ltrim publish rpop
+--          rpush sismember smembers time zadd zcard zmscore zrem
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local none = {}
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end
+
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '[]'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+
+
+
+
+local function relations_json(jid)
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+
+local function begin_day(kind, day, queue)
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+
+
+local function read_rest(jid, key, job, recorded, cap)
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
+  end
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
+  end
+end
+local function popped_json(jid, job, tracked, worker, expires, more)
+  job[9], job[10] = job[9] or false, job[10] or false
+  job[11], job[12] = false, jid
+  job[13], job[14], job[15] = 'running', worker, expires
+  do
+    local job, tracked, more = job, tracked, more
+    local jid, tags, failure = job[12], job[7], job[9]
+    do
+      local jid, text = jid, job[11]
+      if text then
+        move_history(jid, text)
+      end
+    end
+    local text = cjson.encode({
+      jid = jid,
+      klass = job[1],
+      state = job[13],
+      queue = job[2],
+      worker = job[14] or '',
+      tracked = tracked,
+      expires = finite(job[15], 0),
+      retries = finite(job[4], 0),
+      remaining = math.floor(finite(job[5], 0)),
+      data = job[6],
+      spawned_from_jid = job[10],
+    })
+    return string.sub(text, 1, -2) ..
+      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"history":' .. history_json(jid) ..
+      relations_json(jid) .. (more or '') .. '}'
+  end
+end
+
+local queue
+do
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  queue = text
+end
+local jid
+do
+  local area, name, text = 'Pop', 'jid', ARGV[3]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local worker
+do
+  local area, name, text = 'Pop', 'worker', ARGV[4]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'queue')
+if job[1] ~= 'waiting' or job[2] ~= queue or
+  call('sismember', prefix .. 'paused_queues', queue) == 1 then
+  return '[{}]'
+end
+local settings
+do
+  local queue = queue
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history')
+  settings = {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    cap = finite(values[4], 100),
+    tracked = true, -- some jobs may be
+  }
+end
+call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) -- fails unless the job can be locked
+if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
+  return '[{}]'
+end
+local out = {}
+lock(queue, {jid}, worker, settings, popped_json, out)
+write_first('zadd', prefix .. 'workers', stamp, worker)
+return '[' .. out[1] .. ']'
+

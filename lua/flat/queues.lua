@@ -1,0 +1,249 @@
+-- queues: how many jobs a queue has, by state. Moves due jobs into work.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [queue]
+-- Returns  JSON of one queue, or of all in the order in which they were first seen:
+--          {name, waiting, stalled, running, scheduled, depends, recurring, paused}
+-- Errors   none
+-- Cost     9 commands a queue, 3 for each due job
+-- Repeat   safe
+-- Needs    exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount zincrby
+--          zrange zrangebyscore zrem
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+
+
+
+
+
+
+local function bring_due(queue, recur, scheduled, limit)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', (prefix .. 'j:' .. child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = priority_of(jid)
+    if priority then
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
+
+local function counts(queue)
+  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+    bring_due(queue, false, true, 10000)
+  end
+  local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
+  return cjson.encode({
+    name = queue,
+    waiting = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0),
+    stalled = stalled,
+    running = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0) - stalled,
+    scheduled = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0),
+    depends = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0),
+    recurring = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
+  })
+end
+if ARGV[2] then
+  return counts(ARGV[2])
+end
+local all = call('zrange', prefix .. 'queues', 0, -1)
+for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
+  all[#all + 1] = queue
+end
+for i = 1, #all do
+  all[i] = counts(all[i])
+end
+do
+  local texts = all
+  if #texts == 0 then
+    return '[]'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+

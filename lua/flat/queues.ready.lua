@@ -1,0 +1,22 @@
+-- queues.ready: which of some queues have jobs that a worker may take, now or later.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...
+-- Returns  an array of those that have waiting, locked, scheduled or recurring jobs, in their order
+-- Errors   none
+-- Cost     1 command for each
+-- Repeat   safe
+-- Needs    exists
+
+local call = redis.call
+local prefix = KEYS[1]
+
+local ready = {}
+for i = 2, #ARGV do
+  local key = (prefix .. 'q:' .. ARGV[i] .. '-' .. '')
+  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+    ready[#ready + 1] = ARGV[i]
+  end
+end
+return ready
+

@@ -1,0 +1,254 @@
+-- recur: puts a job into a queue again and again, at an interval.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue, jid, klass, data, 'interval', seconds, offset, then pairs: priority n,
+--          tags json, retries n, backlog n, keep 1 when one that exists keeps its time, if its
+--          queue and interval do not change
+-- Returns  the jid
+-- Errors   Queue(), Recur()
+-- Cost     4 commands
+-- Repeat   once
+-- Waits    for replicas
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+  return delay < 3600 and wake(queue)
+end
+
+
+local queue
+repeat
+  local area, name, text = 'Queue', 'queue', ARGV[2]
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    queue = text
+    break
+  end
+  queue = nil
+until true
+local jid
+repeat
+  local area, name, text = 'Recur', 'jid', ARGV[3]
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    jid = text
+    break
+  end
+  jid = nil
+until true
+local klass, data = ARGV[4], ARGV[5]
+if not klass then
+  do
+    local area, message = 'Recur', 'Arg "klass" missing'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  local area, name, text = 'Recur', 'data', data
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+if ARGV[6] ~= 'interval' then
+  do
+    local area, message = 'Recur', 'schedule type "' .. tostring(ARGV[6]) .. '" unknown'
+    error(area .. '(): ' .. message)
+  end
+end
+local interval = number('Recur', 'interval', ARGV[7])
+local offset = number('Recur', 'offset', ARGV[8])
+if interval <= 0 then
+  do
+    local area, message = 'Recur', 'Arg "interval" must be greater than 0'
+    error(area .. '(): ' .. message)
+  end
+end
+local given = options('Recur', 9, #ARGV)
+local priority = number('Recur', 'priority', given.priority or 0)
+local retries = number('Recur', 'retries', given.retries or 0)
+local backlog = number('Recur', 'backlog', given.backlog or 0)
+local tags = names('Recur', 'tags', given.tags)
+local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
+local kept = given.keep and old[2] == queue and finite(old[3]) == interval
+  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+if not kept then
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
+end
+if old[2] and old[2] ~= queue then
+  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
+end
+call('hset', (prefix .. 'r:' .. jid),
+  'jid', jid,
+  'klass', klass,
+  'data', data,
+  'priority', priority,
+  'tags', array(tags),
+  'state', 'recur',
+  'queue', queue,
+  'type', 'interval',
+  'count', old[1] or 0,
+  'interval', interval,
+  'retries', retries,
+  'backlog', backlog)
+do
+  local queue = queue
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      try('publish', prefix .. 'x:queues', queue)
+    end
+  end
+end
+if not kept then
+  wake_for(queue, offset)
+end
+return jid
+

@@ -1,0 +1,188 @@
+-- recur.update: changes a recurring job; jobs that it has already put stay as they are.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid, then pairs: priority, interval, retries, data, klass, queue, backlog
+-- Returns  1
+-- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
+-- Cost     3 commands
+-- Repeat   once
+-- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+local function wake_for(queue, delay)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+  return delay < 3600 and wake(queue)
+end
+
+
+
+local jid
+do
+  local area, name, text = 'Recurring', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local key = (prefix .. 'r:' .. jid)
+local old = call('hmget', key, 'queue', 'interval')
+local queue, interval = old[1], finite(old[2], 0)
+if not queue then
+  do
+    local area, message = 'Recur', 'No recurring job ' .. jid
+    error(area .. '(): ' .. message)
+  end
+end
+local numeric = {priority = true, interval = true, retries = true, backlog = true}
+local changes
+repeat
+  local area, first, last = 'Recur', 3, #ARGV
+  local given = {}
+  if last < first then
+    changes = given
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  changes = given
+until true
+for option, value in pairs(changes) do
+  if numeric[option] then
+    changes[option] = number('Recur', option, value)
+  elseif option == 'data' then
+    do
+      local area, name, text = 'Recur', 'data', value
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  elseif option == 'queue' then
+    repeat
+      local area, name, text = 'Recur', 'queue', value
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        break
+      end
+    until true
+  elseif option ~= 'klass' then
+    do
+      local area, message = 'Recur', 'Unrecognized option "' .. option .. '"'
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+if changes.interval and changes.interval <= 0 then
+  do
+    local area, message = 'Recur', 'Arg "interval" must be greater than 0'
+    error(area .. '(): ' .. message)
+  end
+end
+local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
+if changes.interval then
+  due = due + changes.interval - interval
+end
+if changes.queue or changes.interval then
+  local target = changes.queue or queue
+  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
+  if target ~= queue then
+    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  end
+  if changes.queue then
+    do
+      local queue = target
+      if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+        try('zrem', prefix .. 'x:queues', queue)
+        do
+          local queue = queue
+          try('publish', prefix .. 'x:queues', queue)
+        end
+      end
+    end
+  end
+  wake_for(target, due - now)
+end
+for option, value in pairs(changes) do
+  call('hset', key, option, value)
+end
+return true
+

@@ -1,0 +1,642 @@
+-- requeue: put, for a job that must exist.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, queue, jid, klass, data, delay, then the pairs of put
+-- Returns  the jid
+-- Errors   Requeue() when there is no such job, else those of put
+-- Cost     put and one command
+-- Repeat   once
+-- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
+      tostring(text))
+  end
+  return n
+end
+local function named(area, name, text)
+  return required(area, name, text ~= '' and text)
+end
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local given = {}
+  if last < first then
+    return given
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    reject(area, 'Odd number of additional args')
+  end
+  for i = first, last, 2 do
+    given[ARGV[i]] = ARGV[i + 1]
+  end
+  return given
+end
+
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+
+
+
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+
+
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+
+
+
+local function prepare(worker, in_order)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local details = list_of(failure)
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function read_before(item, before)
+  if call('exists', item.key) == 1 then
+    read_old(item)
+  end
+  local others, problem = needed(item.jid, item.depends, 1, before)
+  if problem then
+    reject('Put', problem)
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+end
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+  local before, added = {}, {}
+  for _, item in ipairs(in_order) do
+    read_before(item, before)
+    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+    before[item.jid] = 'put'
+  end
+  for _, item in ipairs(in_order) do
+    local failed = link(item.jid, item.others, added)
+    if failed then
+      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    end
+  end
+  for _, item in ipairs(in_order) do
+    if item.old then
+      leave(item, worker)
+    end
+  end
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    elseif micros + n < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+local function read_put(queue, at, first, last, checked)
+  local klass, data = ARGV[at + 1], ARGV[at + 2]
+  if not klass then
+    reject('Put', 'Arg "klass" missing')
+  end
+  local given = none
+  if last >= first then
+    given = options('Put', first, last)
+    checked = checked or given.checked
+  end
+  if not checked then
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
+  end
+  local delay = 0
+  if ARGV[at + 3] ~= '0' then
+    delay = number('Put', 'delay', ARGV[at + 3])
+  end
+  return {
+    queue = queue,
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+    key = nil, state = nil, waits = nil, old = nil, others = nil,
+  }
+end
+
+if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
+  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+end
+do
+  local at = 2
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    keys[#keys + 1] = prefix .. 'tracked'
+    local existing, tracked = count_existing(keys), false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+    end
+    if not plain then
+      prepare(worker, in_order)
+    end
+    for g = 1, #groups do
+      do
+        local group, idle, tracked = groups[g], idle, tracked
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 1 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        local work, jids, soonest = {}, {}, math.huge
+        for i = 1, #group do
+          local item = group[i]
+          item.state = place(queue, item, work)
+          jids[i] = item.jid
+          soonest = math.min(soonest, item.delay)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                trim_history(key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              add_tags(item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              keep_delay(key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              try('publish', prefix .. 'x:queues', queue)
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', jids
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if idle then
+          wake_for(queue, soonest)
+        end
+      end
+    end
+  end
+  return items[1].jid
+end
+

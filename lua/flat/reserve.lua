@@ -1,0 +1,1203 @@
+-- reserve: locks jobs of several queues for a worker. If there are fewer than it asked for, the
+-- worker becomes idle, and the next job that is ready wakes it.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, worker, count, order, cursor, poll, claim, ahead, queue...
+--          order     'ordered': a queue is asked when those before it have no more;
+--                    'round-robin': one job of each queue in turn
+--          cursor    which queue is asked first by round-robin, from 0
+--          poll      the longest time in seconds before the worker asks again
+--          claim     the claim that the last call returned
+--          count     may be 0: the worker has no room and is no longer idle
+--          ahead     how many jobs more it takes if no other worker is idle; none of a queue with
+--                    a max-concurrency, nor after one
+-- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
+--          as text, '0' when there may be more; the queue for whose next due job this worker
+--          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
+--          idle, and -1 when this worker is idle and does not listen itself. When
+--          there are jobs, the names of their fields as one text, separated by spaces, then an
+--          array of the values for each job: fields of the job hash, where time is since when the
+--          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
+--          was released
+-- Errors   Reserve()
+-- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
+--          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
+--          ahead when a worker is idle
+-- Repeat   once
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
+--          pubsub|numsub rpop rpush sadd scard set sismember smismember srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          zscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function must_write()
+  call('del', prefix .. 'x:none')
+end
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    must_write()
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function queue_key(queue, part)
+  return prefix .. 'q:' .. queue .. '-' .. part
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
+local none = {}
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+
+local function lock_time(own, general)
+  local seconds = finite(own, 0)
+  if seconds <= 0 then
+    seconds = finite(general, 0)
+  end
+  return seconds > 0 and seconds or 60
+end
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+
+
+
+
+
+
+local function begin_day(kind, day, queue)
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+
+
+local function read_settings(queue)
+  local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
+    queue .. '-max-concurrency', 'max-job-history')
+  return {
+    heartbeat = lock_time(values[1], values[2]),
+    max_concurrency = finite(values[3], 0),
+    cap = finite(values[4], 100),
+    tracked = true, -- some jobs may be
+  }
+end
+local function allowed(queue, max_concurrency, wanted)
+  if max_concurrency <= 0 then
+    return wanted
+  end
+  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  return math.min(wanted, math.max(0, max_concurrency - running))
+end
+local function take_due(queue, settings, wanted, lost, recur, scheduled)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', (prefix .. 'j:' .. child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = priority_of(jid)
+    if priority then
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        expire_stats(key, day)
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function fail_lost(queue, jid, worker, own_queue, settings)
+  leave_queue(queue, jid)
+  local group = 'failed-retries-' .. (own_queue or queue)
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  add_failure(jid, group)
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
+  file_failure(jid, settings.keep_failed)
+end
+local function backoff_delay(text, retries, remaining, settings)
+  local own = list_of(text)
+  local initial = finite(own.initial_delay, finite(settings.initial_delay,
+    0))
+  if initial == 0 then
+    return nil
+  end
+  local factor = finite(own.factor, finite(settings.factor, 3))
+  return finite(initial * factor ^ (finite(retries, remaining) - remaining))
+end
+local function put_off(queue, jid, delay)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  wake_for(queue, delay)
+end
+local function give_again(queue, jid, job, worker, settings)
+  local remaining = math.floor(finite(job[3], 0)) - 1
+  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
+  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  if remaining < 0 then
+    fail_lost(queue, jid, worker, job[5], settings)
+    return nil
+  end
+  local delay
+  if job[7] or settings.initial_delay then
+    delay = backoff_delay(job[7], job[8], remaining, settings)
+  end
+  if delay then
+    put_off(queue, jid, delay)
+    return nil
+  end
+  return jid
+end
+local function expire(queue, limit, settings)
+  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local taken = {}
+  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+      'state', 'backoff', 'retries')
+    local worker, warned = job[1] or '', tonumber(job[2]) == 1
+    if not job[1] and not job[6] then
+      call('zrem', locks, jid)
+    else
+      do
+        local jid, text = jid, job[4]
+        if text then
+          move_history(jid, text)
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      if grace <= 0 or not warned then
+        do
+          local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
+          do
+            local channel, jid = 'stalled', jid
+            if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+              try('publish', prefix .. channel, jid)
+            end
+          end
+          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          do
+            local jid, worker = jid, worker
+            local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+            try('publish', prefix .. ('w:' .. worker), message)
+            try('publish', prefix .. 'log', message)
+          end
+          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          do
+            local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              expire_stats(key, day)
+            end
+          end
+        end
+      end
+      if grace <= 0 or warned then
+        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
+      end
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  return taken
+end
+local function read_lost_settings(cap)
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor')
+  return {
+    cap = cap,
+    grace = finite(values[1], 10),
+    keep_failed = values[2],
+    initial_delay = values[3],
+    factor = values[4],
+  }
+end
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  bring_due(queue, recur, scheduled, wanted - #expired)
+  return expired
+end
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+  end
+  return jids
+end
+local function read_rest(jid, key, job, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_before(jid, text, recorded, cap)
+  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+  move_history(jid, text)
+  record((prefix .. 'j:' .. jid), recorded, cap)
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[9], job[10] = rest[1], rest[2]
+  if rest[3] then
+    adopt_before(jid, rest[3], recorded, cap)
+  end
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+local function lock(queue, jids, worker, settings, show, out)
+  for first = 1, #jids, 500 do
+    repeat
+      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
+      local n = 0
+      for i = first, last do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries = record(key, popped, cap)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            read_rest(jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', taken[i])
+        end
+        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
+  end
+end
+
+local worker
+do
+  local area, name, text = 'Reserve', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+local count
+do
+  local area, name, text = 'Reserve', 'count', ARGV[3]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = n
+end
+local order = ARGV[4]
+local cursor
+do
+  local area, name, text = 'Reserve', 'cursor', ARGV[5]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  cursor = n
+end
+local poll = number('Reserve', 'poll', ARGV[6])
+local claim = ARGV[7]
+local ahead
+do
+  local area, name, text = 'Reserve', 'ahead', ARGV[8]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  ahead = n
+end
+local queues = {}
+for i = 9, #ARGV do
+  queues[i - 8] = named('Reserve', 'queue', ARGV[i])
+end
+if #queues == 0 or #queues > 1000 then
+  do
+    local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
+    error(area .. '(): ' .. message)
+  end
+elseif order ~= 'ordered' and order ~= 'round-robin' then
+  do
+    local area, message = 'Reserve', 'Unknown order "' .. tostring(order) .. '"'
+    error(area .. '(): ' .. message)
+  end
+end
+local idle = prefix .. 'x:idle'
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local function others_idle()
+  local own = try('sismember', idle, worker) == 1 and 1 or 0
+  return finite(try('scard', idle), 2) > own
+end
+local limit = count
+if ahead > 0 and not (special and others_idle()) then
+  limit = count + ahead
+end
+if #queues > 1 or limit == 0 then
+  must_write() -- else the commands tried below would find no jobs
+end
+local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
+local function pass_on()
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', (prefix .. 'x:due:' .. queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function has_jobs(queue, worker, soon)
+  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+    return true
+  end
+  local soonest = now + soon
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    soonest = due and math.min(due, soonest) or soonest
+  end
+  return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
+end
+  for i = 1, #queues do
+    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
+      wake(queues[i])
+    end
+  end
+end
+local function count_listeners()
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
+end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', (prefix .. 'x:due:' .. claim))
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', (prefix .. 'x:due:' .. claim)) == 1
+end
+local function become_busy()
+  if special then
+    try('srem', idle, worker)
+  end
+  drop_claim()
+  if not special or call('exists', idle) == 0 then
+    return 2
+  end
+  pass_on()
+  return (count_listeners())
+end
+if limit == 0 then
+  return {cursor, '0', '', become_busy()}
+end
+local settings = {} -- of the queues that have been opened
+local take = #queues == 1 and call or try
+local function is_empty(queue)
+  local key = (prefix .. 'q:' .. queue .. '-' .. '')
+  return #queues > 1 and
+    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+end
+local function open_one(i, n)
+  local queue = queues[i]
+  if paused[i] == 1 or is_empty(queue) then
+    return none, 0
+  end
+  settings[i] = read_settings(queue)
+  if settings[i].max_concurrency > 0 then
+    limit = count -- a job that waits for its worker would count as running
+  end
+  local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
+  if wanted == 0 then
+    return none, 0
+  end
+  local expired
+  repeat
+    local queue, settings, wanted = queue, settings[i], wanted
+    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
+      queue_key(queue, 'scheduled')) > 0
+    if settings.tracked then
+      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+    end
+    if lost or recur or scheduled then
+      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      break
+    end
+    expired = none
+  until true
+  return expired, wanted - #expired
+end
+local function open(i, n)
+  if #queues == 1 then
+    return open_one(i, n)
+  end
+  local fine, expired, more = pcall(open_one, i, n)
+  if fine then
+    return expired, more
+  end
+  return none, 0
+end
+local function reserved_values(heartbeat)
+  return function(jid, job)
+    local values = {
+      jid, job[1], job[2], job[3], job[4], job[5], job[6],
+      job[7], job[8], stamp, heartbeat,
+    }
+    if job[9] or job[10] then
+      values[12], values[13] = job[9] or false, job[10] or false
+    end
+    return values
+  end
+end
+local function lock_from(i, jids, out)
+  if #jids > 0 then
+    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
+  end
+end
+local function take_ordered(out)
+  for i = 1, #queues do
+    local expired, more = open(i, #out)
+    lock_from(i, expired, out)
+    while more > 0 do
+      local jids = take_work(take, queues[i], more)
+      if #jids == 0 then
+        break
+      end
+      local before = #out
+      lock_from(i, jids, out)
+      more = more - (#out - before)
+    end
+    if math.max(0, limit - (#out)) == 0 then
+      return
+    end
+  end
+end
+local function take_round_robin(out)
+local function deal(have, wanted)
+  local turns, shares, left = {}, {}, 0
+  for i = 1, #queues do
+    left = left + (have[i] or 0)
+  end
+  while wanted > 0 and left > 0 do
+    local i = cursor % #queues + 1
+    local share = shares[i] or 0
+    if have[i] and have[i] > share then
+      shares[i] = share + 1
+      turns[#turns + 1] = i
+      wanted, left = wanted - 1, left - 1
+    end
+    cursor = i % #queues
+  end
+  return turns, shares
+end
+local function take_turns(have, more, out)
+  local turns, shares = deal(have, math.max(0, limit - (#out)))
+  local taken = {}
+  for i = 1, #queues do
+    if shares[i] then
+      taken[i] = {}
+      local jids = take_work(take, queues[i], shares[i])
+      lock_from(i, jids, taken[i])
+      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+    end
+  end
+  local at, before = {}, #out
+  for turn = 1, #turns do
+    local i = turns[turn]
+    at[i] = (at[i] or 0) + 1
+    out[#out + 1] = taken[i][at[i]]
+  end
+  return #turns - (#out - before)
+end
+  local first, opened = cursor, 0
+  local more = {} -- how many jobs may still be taken from each opened queue
+  repeat
+    local have, ready = {}, 0
+    for turn = 1, #queues do
+      local i = (first + turn - 1) % #queues + 1
+      if turn > opened then
+        if ready >= math.max(0, limit - (#out)) then
+          break
+        end
+        local expired
+        expired, more[i] = open(i, #out)
+        lock_from(i, expired, out)
+        opened = turn
+      end
+      local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
+      have[i] = math.max(0, math.min(more[i], waiting))
+      if have[i] > 0 then
+        ready = ready + 1
+      end
+    end
+    local gone = take_turns(have, more, out)
+  until gone == 0
+end
+local function become_idle()
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', (prefix .. 'x:due:' .. queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function by_due(a, b)
+  return a.due < b.due
+end
+local function coming_due()
+  local coming = {}
+  for i = 1, #queues do
+    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+      local due = tonumber(try('zrangebyscore', (prefix .. 'q:' .. queues[i] .. '-' .. part), '(' .. stamp,
+        string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      if due and paused[i] ~= 1 then
+        coming[#coming + 1] = {due = due, queue = queues[i]}
+      end
+    end
+  end
+  table.sort(coming, by_due)
+  return coming
+end
+local function claim_due(queue, due)
+  if is_claimed(queue, due, worker) then
+    return false
+  end
+  local ttl = math.ceil((due - now) * 1000) + 1000
+  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+  return true
+end
+local function claim_soonest()
+  for _, coming in ipairs(coming_due()) do
+    if claim_due(coming.queue, coming.due) then
+      return math.max(coming.due - now, 0.001), coming.queue
+    end
+  end
+  return poll, ''
+end
+local function wait_for(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  try('zadd', waiting, stamp, worker)
+  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
+  if #gone > 0 then
+    call('zrem', waiting, unpack(gone))
+  end
+  for i = 1, #gone do
+    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
+      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
+    end
+  end
+end
+  local wait, claimed = claim_soonest()
+  if claim ~= claimed and drop_claim() then
+    wake(claim) -- before this worker itself can be woken for it
+  end
+  for i = 1, #queues do
+    wait_for(queues[i])
+  end
+  try('sadd', idle, worker)
+  return wait, claimed
+end
+local out = {}
+if order == 'ordered' then
+  take_ordered(out)
+else
+  take_round_robin(out)
+end
+write_first('zadd', prefix .. 'workers', stamp, worker)
+local wait, claimed, listens = 0, '', true
+local listeners
+if #out < count then
+  wait, claimed = become_idle()
+  listeners, listens = count_listeners()
+else
+  listeners = become_busy()
+end
+local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
+if #out > 0 then
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+end
+for i = 1, #out do
+  reply[i + 5] = out[i]
+end
+return reply
+

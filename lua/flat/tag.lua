@@ -1,0 +1,237 @@
+-- tag: adds or removes tags of a job, lists the jobs of a tag, or the most used tags.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, 'add' or 'remove', jid, tag... / 'get', tag, offset, count /
+--          'top', offset, count [, 'total']
+-- Returns  add, remove: JSON of the job's tags; get: JSON {total, jobs};
+--          top: JSON of the tags that two or more jobs have, most first; with 'total',
+--          JSON {total, tags}, total being how many such tags there are
+-- Errors   Tag()
+-- Cost     2 commands, 2 for each tag
+-- Repeat   safe
+-- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrangebyscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function names_of(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+local function add_tags(jid, tags, first)
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+
+local action = ARGV[2]
+if not action then
+  do
+    local area, message = 'Tag', 'Arg "command" must be "add", "remove", "get" or "top"'
+    error(area .. '(): ' .. message)
+  end
+end
+if action == 'add' or action == 'remove' then
+  local jid = required('Tag', 'jid', ARGV[3])
+  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
+  if not stored then
+    do
+      local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local tags = names_of(stored)
+  if action == 'add' then
+    local known = #tags
+    do
+      local list, more, first = tags, ARGV, 4
+      local has = {}
+      for i = 1, #list do
+        has[list[i]] = true
+      end
+      for i = first, #more do
+        if not has[more[i]] then
+          has[more[i]] = true
+          list[#list + 1] = more[i]
+        end
+      end
+      tags = list
+    end
+    add_tags(jid, tags, known + 1)
+  else
+    do
+      local list, other, first = tags, ARGV, 4
+      local gone, kept = {}, {}
+      for i = first, #other do
+        gone[other[i]] = true
+      end
+      for i = 1, #list do
+        if not gone[list[i]] then
+          kept[#kept + 1] = list[i]
+        end
+      end
+      tags = kept
+    end
+    do
+      local jid, tags, first = jid, ARGV, 4
+      for i = first, #tags do
+        do
+          local jid, tag = jid, tags[i]
+          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+              call('zrem', prefix .. 'tags', tag)
+            end
+          end
+        end
+      end
+    end
+  end
+  local text = array(tags)
+  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
+  return text
+elseif action == 'get' then
+  local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
+  local offset
+  do
+    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Tag', 'count', ARGV[5] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
+  local jids = call('zrange', key, offset, offset + count - 1)
+  return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
+elseif action == 'top' then
+  local offset
+  do
+    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Tag', 'count', ARGV[4] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
+  local key = prefix .. 'tags'
+  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
+  if ARGV[5] == 'total' then
+    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+  end
+  return tags
+end
+do
+  local area, message = 'Tag', 'First argument must be "add", "remove", "get" or "top"'
+  error(area .. '(): ' .. message)
+end
+

@@ -1,0 +1,290 @@
+-- track: starts or stops tracking a job, or lists the tracked jobs.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, none, or: 'track' or 'untrack', jid, or: 'list', offset, count
+-- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
+--          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
+--          else 1 when that changed something, 0 when not
+-- Errors   Track() when there is no such job
+-- Cost     2 commands; none: 4 for each tracked job
+-- Repeat   safe
+-- Needs    exists hdel hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local function readable(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+end
+
+
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function unusual_entry(text)
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
+end
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return unusual_entry(text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  return joined(list)
+end
+
+local function relations_json(jid)
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function job_json(job, tracked, more)
+  local jid, tags, failure = job[12], job[7], job[9]
+  do
+    local jid, text = jid, job[11]
+    if text then
+      move_history(jid, text)
+    end
+  end
+  local text = cjson.encode({
+    jid = jid,
+    klass = job[1],
+    state = job[13],
+    queue = job[2],
+    worker = job[14] or '',
+    tracked = tracked,
+    expires = finite(job[15], 0),
+    retries = finite(job[4], 0),
+    remaining = math.floor(finite(job[5], 0)),
+    data = job[6],
+    spawned_from_jid = job[10],
+  })
+  return string.sub(text, 1, -2) ..
+    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"history":' .. history_json(jid) ..
+    relations_json(jid) .. (more or '') .. '}'
+end
+
+local tracked = prefix .. 'tracked'
+if not ARGV[2] then
+  local found, expired = {}, {}
+  for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    if job[12] then
+      found[#found + 1] = job_json(job, true)
+    else
+      expired[#expired + 1] = jid
+    end
+  end
+  return '{"jobs":' .. joined(found) .. ',"expired":' .. array(expired) .. '}'
+end
+local action = string.lower(ARGV[2])
+if action == 'list' then
+  local offset
+  do
+    local area, name, text = 'Track', 'offset', ARGV[3] or 0
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    offset = n
+  end
+  local count
+  do
+    local area, name, text = 'Track', 'count', ARGV[4] or 25
+    local n = number(area, name, text)
+    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = n
+  end
+  local jids = call('zrange', tracked, offset, offset + count - 1)
+  return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
+end
+local jid
+do
+  local area, name, text = 'Track', 'jid', ARGV[3]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+  do
+    local area, message = 'Track', 'Job does not exist'
+    error(area .. '(): ' .. message)
+  end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+if action == 'track' then
+  local changed = call('zadd', tracked, stamp, jid)
+  try('publish', prefix .. 'track', jid)
+  return tostring(changed)
+elseif action == 'untrack' then
+  local changed = call('zrem', tracked, jid)
+  try('publish', prefix .. 'untrack', jid)
+  return tostring(changed)
+end
+do
+  local area, message = 'Track', 'Unknown action "' .. ARGV[2] .. '"'
+  error(area .. '(): ' .. message)
+end
+

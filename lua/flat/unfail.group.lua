@@ -1,0 +1,290 @@
+-- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, group, count
+-- Returns  how many were moved
+-- Errors   Unfail.group()
+-- Cost     4 commands, 4 a queue, 6 a job
+-- Repeat   once
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush srem
+--          time zadd zcard zpopmax zpopmin zscore
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function whole(area, name, text)
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function move_history(jid, text)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+
+
+
+
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+
+local function know_unlisted(queue)
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+end
+
+local function read_failed(jid, queue)
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  if job[1] then
+    return {
+      jid = jid, from = job[1], to = queue or job[1],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+    }
+  end
+end
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
+  end
+  for i = 1, #queues do
+    do
+      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+  return queues
+end
+
+local group
+repeat
+  local area, name, text = 'Unfail.group', 'group', ARGV[2]
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    group = text
+    break
+  end
+  group = nil
+until true
+do
+  local group, count, queue = group, whole('Unfail.group', 'count', ARGV[3])
+  if count == 0 then
+    return 0
+  end
+  local key = prefix .. 'f:' .. group
+  local jids, jobs = call('lrange', key, -count, -1), {}
+  for i = 1, #jids do
+    jobs[#jobs + 1] = read_failed(jids[i], queue)
+  end
+  do
+    local jobs = jobs
+    local queues, jids = add_work(jobs), {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local key = (prefix .. 'j:' .. job.jid)
+      jids[i] = job.jid
+      do
+        local jid, text = job.jid, job.history
+        if text then
+          move_history(jid, text)
+        end
+      end
+      do
+        local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          trim_history(key .. '-history', length, cap)
+        end
+      end
+      do
+        local queue, failure = job.from, list_of(job.failure)
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+        'queue', job.to, 'remaining', job.retries or '5')
+    end
+    do
+      local jids = jids
+      do
+        local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+    for i = 1, #queues do
+      know_unlisted(queues[i])
+      wake(queues[i])
+    end
+  end
+  call('ltrim', key, 0, -count - 1)
+  do
+    local group = group
+    if call('exists', prefix .. 'f:' .. group) == 0 then
+      try('srem', prefix .. 'failures', group)
+    end
+  end
+  return #jids
+end
+

@@ -1,0 +1,87 @@
+-- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, queue...; none: every queue with jobs that are ready, or due
+--          within an hour, if no worker waits for them
+-- Returns  nil
+-- Errors   none
+-- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
+-- Repeat   once
+-- Needs    exists get publish sismember srem time zpopmax zpopmin zrange
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+local function wake(queue)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', (prefix .. 'x:due:' .. queue))
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function has_jobs(queue, worker, soon)
+  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+    return true
+  end
+  local soonest = now + soon
+  for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    soonest = due and math.min(due, soonest) or soonest
+  end
+  return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
+end
+
+for i = 2, #ARGV do
+  wake(ARGV[i])
+end
+if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
+  for _, listed in ipairs({'queues', 'x:queues'}) do
+    for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
+      if has_jobs(queue, '', 3600) then
+        wake(queue)
+      end
+    end
+  end
+end
+

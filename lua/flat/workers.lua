@@ -1,0 +1,147 @@
+-- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, [worker [, 'held']], or '', first, last: the range of the list that is wanted,
+--          negative ones counted from its end, '' for all
+-- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
+--          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
+--          another worker has it; with 'held' it does not
+-- Errors   Workers()
+-- Cost     2 commands, 2 for each worker; removes at most 1000 that were not seen for
+--          max-worker-age
+-- Repeat   safe
+-- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function integer(area, name, text)
+  local n = number(area, name, text)
+  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+
+
+local far = string.format('%.17g', (now + 8640000))
+local function forget(old)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+    end
+    each_slice(call, 'zrem', prefix .. 'workers', old)
+  end
+end
+local function held(worker, jids)
+  if ARGV[3] ~= 'held' then
+    return jids
+  end
+  local kept = {}
+  for _, jid in ipairs(jids) do
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    if job[1] == worker and job[2] == 'running' then
+      kept[#kept + 1] = jid
+    end
+  end
+  return kept
+end
+local worker = ARGV[2]
+if worker == '' then
+  worker = nil
+end
+local first, last = 0, -1
+if not worker then
+  first = (ARGV[3] and ARGV[3] ~= '') and integer('Workers', 'first', ARGV[3]) or first
+  last = (ARGV[4] and ARGV[4] ~= '') and integer('Workers', 'last', ARGV[4]) or last
+end
+do
+  local age
+  repeat
+    local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
+    local n = tonumber(text)
+    if n and n - n == 0 then
+      age = n
+      break
+    end
+    age = default
+  until true
+  local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
+  if #old > 0 then
+    forget(old)
+  end
+end
+if worker then
+  local key = (prefix .. 'w:' .. worker .. ':jobs')
+  return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
+    ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
+end
+local all = call('zrevrange', prefix .. 'workers', first, last)
+for i = 1, #all do
+  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
+  all[i] = cjson.encode({
+    name = all[i],
+    jobs = call('zcount', key, stamp, far),
+    stalled = call('zcount', key, 0, stamp),
+  })
+end
+do
+  local texts = all
+  if #texts == 0 then
+    return '[]'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+

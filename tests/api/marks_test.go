@@ -1,0 +1,147 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// waking begins a message of a script that also wakes a worker.
+const waking = `{"queue":`
+
+// heard subscribes to a channel until the test ends, and returns a function that waits for the next
+// message.
+func heard(t *testing.T, rdb *redis.Client, channel string) func() string {
+	t.Helper()
+	subscription := rdb.Subscribe(t.Context(), channel)
+	t.Cleanup(func() { _ = subscription.Close() })
+	_, err := subscription.Receive(t.Context())
+	require.NoError(t, err)
+	messages := subscription.Channel()
+	return func() string { return testkit.Soon(t, "a message on "+channel, messages).Payload }
+}
+
+func TestMessagesAboutReadyJobsShowThatTheirScriptWakesAWorker(t *testing.T) {
+	e := newEnv(t)
+	message := heard(t, e.rdb, "ql:log")
+	e.put("q", qless.JID("j"))
+	require.Equal(t, `{"queue":"q","event":"put","jid":"j"}`, message())
+	require.NoError(t, e.pop("q").Next(t.Context(), "q2"))
+	require.Equal(t, `{"queue":"q","to":"q2","event":"advanced","jid":"j"}`, message())
+	_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("k")}}})
+	require.NoError(t, err)
+	require.Equal(t, `{"queue":"q","event":"put","jid":"k"}`, message())
+}
+
+// To others, its messages are those of their own script, unless there is a worker to be woken.
+func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
+	e := newEnv(t)
+	message, wake := heard(t, e.rdb, "ql:log"), heard(t, e.rdb, "ql:x:wake:w1")
+	require.NoError(t, e.dropIn("put|w|q|j|K|{}|0"))
+	require.Equal(t, `{"jid":"j","event":"put","queue":"q"}`, message())
+	require.NoError(t, e.dropIn("pop|q|w|1"))
+	require.NoError(t, e.dropIn("complete|j|w|q|{}|next|q2"))
+	require.Equal(t, `{"jid":"j","to":"q2","event":"advanced","queue":"q"}`, message())
+
+	becomeIdle := func() {
+		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, "ordered", 0, 10, "", "idle")
+		require.NoError(t, err)
+	}
+	becomeIdle()
+	require.NoError(t, e.dropIn("put|w|idle|k|K|{}|0"))
+	require.Equal(t, `{"queue":"idle","event":"put","jid":"k"}`, message())
+	require.Equal(t, "idle", wake())
+	require.NoError(t, e.dropIn("pop|idle|w|1"))
+	becomeIdle()
+	require.NoError(t, e.dropIn("complete|k|w|idle|{}|next|idle"))
+	require.Equal(t, `{"queue":"idle","to":"idle","event":"advanced","jid":"k"}`, message())
+	require.Equal(t, "idle", wake())
+}
+
+// Other scripts publish what cjson makes of a table. Wherever the fields stand in their source, the
+// text does not begin as ours.
+func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
+	for name, rdb := range map[string]*redis.Client{
+		"a server":  testkit.Start(t).Client(t),
+		"miniredis": redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}),
+	} {
+		t.Cleanup(func() { _ = rdb.Close() })
+		for _, fields := range append(
+			orders("jid = 'j'", "event = 'put'", "queue = 'q'"),
+			orders("jid = 'j'", "event = 'advanced'", "queue = 'q'", "to = 'q2'")...,
+		) {
+			script := fmt.Sprintf("return cjson.encode({%s})", strings.Join(fields, ", "))
+			text, err := rdb.Eval(t.Context(), script, nil).Text()
+			require.NoError(t, err)
+			require.False(t, strings.HasPrefix(text, waking), "%s: %s: %s", name, script, text)
+		}
+	}
+}
+
+// orders returns the texts in every order.
+func orders(texts ...string) [][]string {
+	if len(texts) == 0 {
+		return [][]string{nil}
+	}
+	var all [][]string
+	for i, first := range texts {
+		others := append(append([]string{}, texts[:i]...), texts[i+1:]...)
+		for _, rest := range orders(others...) {
+			all = append(all, append([]string{first}, rest...))
+		}
+	}
+	return all
+}
+
+// A subscriber to a pattern hears of a new queue only what other clients' script says, unless
+// somebody listens to new queues.
+func TestTheDropInPublishesNewQueuesOnlyToThoseWhoListen(t *testing.T) {
+	e := newEnv(t)
+	all := e.rdb.PSubscribe(t.Context(), "*")
+	defer all.Close()
+	_, err := all.Receive(t.Context())
+	require.NoError(t, err)
+	messages := all.Channel()
+	next := func() string { return testkit.Soon(t, "a message", messages).Channel }
+
+	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
+	require.NoError(t, e.dropIn("put|w|q1|j|K|{}|0"))
+	require.Equal(t, []string{"ql:log", "ql:log"}, []string{next(), next()})
+	queue := heard(t, e.rdb, "ql:x:queues")
+	require.NoError(t, e.dropIn("put|w|q2|k|K|{}|0"))
+	require.Equal(t, "q2", queue())
+}
+
+// A dropped list is empty, in the reply of a single command and of the drop-in.
+func TestEmptyListsAreListsToCommandsAndObjectsToTheDropIn(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	for line, want := range map[string]string{
+		"get|j":          `"tags":[]`,
+		"tag|remove|j|a": "[]",
+		"tag|get|none":   `{"total":0,"jobs":[]}`,
+		"tag|top":        "[]",
+		"pop|none|w|1":   "[]",
+		"peek|none|1":    "[]",
+		"multiget|none":  "[]",
+		"track":          `{"jobs":[],"expired":[]}`,
+		"failed|none":    `{"total":0,"jobs":[]}`,
+		"workers|none":   `{"jobs":[],"stalled":[]}`,
+	} {
+		command, args := arguments(line)
+		reply, err := e.Run(t.Context(), command, "", args...)
+		require.NoError(t, err)
+		require.Contains(t, reply, want, line)
+		reply, err = e.dropInReply(line)
+		require.NoError(t, err)
+		require.Contains(t, reply, strings.ReplaceAll(want, "[]", "{}"), line)
+		require.NotContains(t, reply, "[]", line)
+	}
+}

@@ -1,0 +1,105 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// What the drop-in replies and publishes is exactly what the stock script does. There are no
+// exceptions.
+func TestTheDropInIsExact(t *testing.T) {
+	t.Parallel()
+	g := newTarget(t, testkit.Start(t).Addr(), "ql:", dropIn)
+	for _, tr := range readTraces(t) {
+		t.Run(tr.Name, func(t *testing.T) {
+			found, err := g.replayExactly(t.Context(), tr)
+			require.NoError(t, err)
+			report(t, found)
+		})
+	}
+}
+
+// exactDeviations describes how an outcome differs from the trace, if {} and [] are not the same,
+// nor numbers of another value or type, and if the events, extensions among them, have an order and
+// an exact text.
+func (want outcome) exactDeviations(got outcome) []string {
+	var found []string
+	if want.Area != got.Area && (want.Area != "?" || got.Area == "") {
+		found = append(found, fmt.Sprintf("error %q, want one of %q", got.Message, want.Area))
+	}
+	if want.Area == "" && !reflect.DeepEqual(exact("", want.Reply), exact("", got.Reply)) {
+		found = append(found, fmt.Sprintf("reply %q, want %q", got.Reply, want.Reply))
+	}
+	if !slices.Equal(want.Events, got.Events) {
+		found = append(found, fmt.Sprintf("events %q, want %q", got.Events, want.Events))
+	}
+	return found
+}
+
+// exact returns the value of a field so that it can be compared: JSON decoded, except for data,
+// which clients read as text, and with sets in order.
+func exact(field string, value any) any {
+	if field == "data" {
+		return value
+	}
+	switch value := inOrder(field, decoded(value)).(type) {
+	case map[string]any:
+		object := map[string]any{}
+		for name, member := range value {
+			object[name] = exact(name, member)
+		}
+		return object
+	case []any:
+		list := []any{}
+		for _, member := range value {
+			list = append(list, exact("", member))
+		}
+		return list
+	case json.Number, int64:
+		n, _ := number(value)
+		return n
+	default:
+		return value
+	}
+}
+
+func TestExactDeviations(t *testing.T) {
+	put, lost := event{"ql:log", `{"jid":"j","event":"put"}`}, event{"ql:log", `{"jid":"j","event":"lost"}`}
+	for _, pair := range [][2]outcome{
+		{{Reply: `{"a":1,"b":[]}`}, {Reply: `{"b":[],"a":1}`}},
+		{{Reply: `{"dependents":["a","b"]}`}, {Reply: `{"dependents":["b","a"]}`}},
+		{{Reply: json.Number("1")}, {Reply: int64(1)}},
+		{{Reply: `{"priority":0.1}`}, {Reply: `{"priority":0.10000000000000001}`}},
+		{{Area: "Put()"}, {Area: "Put()", Message: "in other words"}},
+		{{Area: "?"}, {Area: "Put()"}},
+		{{Events: []event{put, lost}}, {Events: []event{put, lost}}},
+	} {
+		assert.Empty(t, pair[0].exactDeviations(pair[1]), pair)
+	}
+	for _, pair := range [][2]outcome{
+		{{Reply: `{}`}, {Reply: `[]`}},
+		{{Reply: `{"tags":{}}`}, {Reply: `{"tags":[]}`}},
+		{{Reply: `{"data":"[]"}`}, {Reply: `{"data":"{}"}`}},
+		{{Reply: `{"data":"{\"a\":1}"}`}, {Reply: `{"data":"{\"a\": 1}"}`}},
+		{{Reply: "1"}, {Reply: int64(1)}},
+		{{Reply: `{"a":1}`}, {Reply: `{"a":"1"}`}},
+		{{Reply: nil}, {Reply: ""}},
+		{{Area: "Put()"}, {Area: "Pop()"}},
+		{{Area: "?"}, {}},
+		{{Reply: "j"}, {Area: "Put()"}},
+		{{Events: []event{put, lost}}, {Events: []event{lost, put}}},
+		{{Events: []event{put}}, {Events: []event{{put[0], `{"event":"put","jid":"j"}`}}}},
+		{{Events: []event{put}}, {Events: []event{{put[0], put[1] + " "}}}},
+		{{Events: []event{put}}, {Events: []event{put, {"ql:x:queues", "q"}}}},
+	} {
+		assert.NotEmpty(t, pair[0].exactDeviations(pair[1]), pair)
+	}
+}
