@@ -206,10 +206,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until the
-// running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or until the context ends. Then it
-// ends the contexts of the jobs that are still running, and releases the jobs for other workers
-// without using up a retry. It does not wait for their handlers.
+// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until
+// the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
+// until the context ends. Then it ends the contexts of the jobs that are still running, and
+// releases the jobs for other workers without using up a retry. It does not wait for their
+// handlers.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or says how many outcomes the server did not
@@ -269,8 +270,8 @@ func (w *Worker) wait() error {
 // Closed returns a channel that is closed when the worker has stopped.
 func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
 
-// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead. Running
-// jobs continue.
+// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead.
+// Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
 // Resume takes jobs again after [Worker.Pause]. The worker asks for jobs at once, and whether a
