@@ -680,21 +680,24 @@ local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
-    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
   end
   return jids
 end
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[9], job[10] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
@@ -1725,6 +1728,53 @@ local function record(key, text, cap)
   end
   return length
 end
+local function adopt_before(jid, text, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
+end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -2097,7 +2147,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -2105,7 +2155,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
+  item.ran, item.grace = now - finite(job[5], now), job[6]
   if item.next then
     return prepare_next(item)
   end
@@ -2154,60 +2204,6 @@ local function any_dependents(items, more)
     more[#more + 1] = items[i].key .. '-dependents'
   end
   return count_existing(more) > 0
-end
-local function clear_rest(item, recorded, cap)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
-end
-  local rest = try('hmget', item.key, 'history', 'grace')
-  if rest[1] then
-    adopt_before(item.jid, rest[1], recorded, cap)
-  end
-  if rest[2] then
-    call('hdel', item.key, 'grace')
-  end
 end
 local jid
 do
@@ -2354,9 +2350,12 @@ repeat
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
     local entries = record(item.key, done, cap)
-    if entries ~= 3 or cap > 0 and cap < 3 then
-      clear_rest(item, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
       item.state = advance(item, cap)
@@ -4257,6 +4256,53 @@ local function record(key, text, cap)
   end
   return length
 end
+local function adopt_before(jid, text, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
+end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -4586,7 +4632,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -4594,7 +4640,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
+  item.ran, item.grace = now - finite(job[5], now), job[6]
   if item.next then
     return prepare_next(item)
   end
@@ -4643,60 +4689,6 @@ local function any_dependents(items, more)
     more[#more + 1] = items[i].key .. '-dependents'
   end
   return count_existing(more) > 0
-end
-local function clear_rest(item, recorded, cap)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
-end
-  local rest = try('hmget', item.key, 'history', 'grace')
-  if rest[1] then
-    adopt_before(item.jid, rest[1], recorded, cap)
-  end
-  if rest[2] then
-    call('hdel', item.key, 'grace')
-  end
 end
 local worker = required('Finish', 'worker', ARGV[2])
 local function read_details(item, first, last)
@@ -5263,9 +5255,12 @@ if #completed > 0 then
     local done, finished = entry(now, '"done"'), {}
     for i = 1, #owned do
       local item = owned[i]
+      if item.grace then
+        call('hdel', item.key, 'grace')
+      end
       local entries = record(item.key, done, cap)
-      if entries ~= 3 or cap > 0 and cap < 3 then
-        clear_rest(item, done, cap)
+      if entries == 1 then
+        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
       end
       if item.next then
         item.state = advance(item, cap)
@@ -6930,15 +6925,15 @@ local function count_buckets(durations, fields)
 end
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[9], job[10] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
@@ -10330,7 +10325,10 @@ local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
-    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
   end
   return jids
 end
@@ -10376,15 +10374,15 @@ local function move_history(jid, text)
   end
 end
 local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[9], job[10] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end

@@ -187,6 +187,53 @@ local function record(key, text, cap)
   end
   return length
 end
+local function adopt_before(jid, text, recorded, cap)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
+end
 
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -518,7 +565,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -526,7 +573,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
+  item.ran, item.grace = now - finite(job[5], now), job[6]
   if item.next then
     return prepare_next(item)
   end
@@ -575,60 +622,6 @@ local function any_dependents(items, more)
     more[#more + 1] = items[i].key .. '-dependents'
   end
   return count_existing(more) > 0
-end
-local function clear_rest(item, recorded, cap)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
-end
-  local rest = try('hmget', item.key, 'history', 'grace')
-  if rest[1] then
-    adopt_before(item.jid, rest[1], recorded, cap)
-  end
-  if rest[2] then
-    call('hdel', item.key, 'grace')
-  end
 end
 
 
@@ -1195,9 +1188,12 @@ if #completed > 0 then
     local done, finished = entry(now, '"done"'), {}
     for i = 1, #owned do
       local item = owned[i]
+      if item.grace then
+        call('hdel', item.key, 'grace')
+      end
       local entries = record(item.key, done, cap)
-      if entries ~= 3 or cap > 0 and cap < 3 then
-        clear_rest(item, done, cap)
+      if entries == 1 then
+        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
       end
       if item.next then
         item.state = advance(item, cap)

@@ -272,15 +272,15 @@ end
 
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[9], job[10] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end

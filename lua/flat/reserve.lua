@@ -657,7 +657,10 @@ local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
-    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
   end
   return jids
 end
@@ -703,15 +706,15 @@ local function move_history(jid, text)
   end
 end
 local function adopt_before(jid, text, recorded, cap)
-  try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-  move_history(jid, text)
-  record((prefix .. 'j:' .. jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    move_history(jid, text)
+    record((prefix .. 'j:' .. jid), recorded, cap)
+  end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[9], job[10] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end

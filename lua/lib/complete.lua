@@ -151,7 +151,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -159,7 +159,7 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or DEFAULT_RETRIES
-  item.ran = now - finite(job[5], now)
+  item.ran, item.grace = now - finite(job[5], now), job[6]
   if item.next then
     return prepare_next(item)
   end
@@ -256,17 +256,6 @@ local function announce(items, special)
   end
 end
 
--- Reads and clears what few jobs have. recorded is the entry that was just added to the history.
-local function clear_rest(item, recorded, cap) -- cold
-  local rest = try('hmget', item.key, 'history', 'grace')
-  if rest[1] then
-    adopt_before(item.jid, rest[1], recorded, cap)
-  end
-  if rest[2] then
-    call('hdel', item.key, 'grace')
-  end
-end
-
 -- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
 -- data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
@@ -287,10 +276,13 @@ local function complete(worker, items)
   local done, finished = entry(now, '"done"'), {}
   for i = 1, #owned do
     local item = owned[i]
-    -- A job that was only put and popped has three entries by now.
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    -- A job without a list may have a history of the old kind.
     local entries = record(item.key, done, cap)
-    if entries ~= 3 or cap > 0 and cap < 3 then
-      clear_rest(item, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
       item.state = advance(item, cap)

@@ -82,9 +82,11 @@ end
 
 -- The same for a job to whose list an entry was added already. cap is as in record.
 local function adopt_before(jid, text, recorded, cap) -- cold
-  try('rpop', job_key(jid) .. '-history')
-  move_history(jid, text)
-  record(job_key(jid), recorded, cap)
+  if type(text) == 'string' then
+    try('rpop', job_key(jid) .. '-history')
+    move_history(jid, text)
+    record(job_key(jid), recorded, cap)
+  end
 end
 
 local function unusual_entry(text) -- cold

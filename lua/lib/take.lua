@@ -83,7 +83,10 @@ local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
-    call('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
   end
   return jids
 end
@@ -93,9 +96,7 @@ end
 local function read_rest(jid, key, job, recorded, cap) -- cold
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
-  if rest[3] then
-    adopt_before(jid, rest[3], recorded, cap)
-  end
+  adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end

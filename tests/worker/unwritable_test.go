@@ -93,7 +93,7 @@ func TestAWorkerKeepsItsJobsWhileNothingCanBeWritten(t *testing.T) {
 func TestAReserveInTurnsReturnsWhenJobsCanNotBeTaken(t *testing.T) {
 	e := newEnv(t)
 	e.put("q")
-	require.NoError(t, e.rdb.Do(t.Context(), "acl", "setuser", "default", "-zpopmax").Err())
+	require.NoError(t, e.rdb.Do(t.Context(), "acl", "setuser", "default", "-zremrangebyrank").Err())
 	reply, err := e.Run(t.Context(), "reserve", "", "w1", "1", "round-robin", "0", "10", "", "0", "q", "p")
 	require.NoError(t, err)
 	require.Len(t, reply, 4)
