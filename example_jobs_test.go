@@ -179,7 +179,15 @@ func ExampleClient_Cancel() {
 	}
 	defer server.Close()
 	client := server.Client()
-	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"reports"}})
+	ended := make(chan struct{})
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{
+		Queues: []string{"reports"},
+		Observer: func(event qless.JobEvent) {
+			if event.Kind == qless.JobEnded {
+				close(ended)
+			}
+		},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -203,6 +211,7 @@ func ExampleClient_Cancel() {
 		log.Fatal(err)
 	}
 	fmt.Println("canceled:", errors.Is(<-cause, qless.ErrCanceled))
+	<-ended // the worker does not wait for the handler of a job that is no longer its own
 	if err := worker.Stop(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -47,6 +47,7 @@ type Worker struct {
 	state      workerState
 	paused     bool
 	active     map[*activeJob]bool // jobs whose handlers have not returned, held or not
+	ahead      *prefetch           // jobs that wait for a free slot
 	unfinished []string            // jids of jobs whose handlers may outlive the worker
 	cutShort   error               // the error of the context that cut them short
 	stopErr    error               // the result of Stop
@@ -90,6 +91,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 		closed:    newLatch(),
 	}
 	w.locks = newLockKeeper(own, w.log, w.lost)
+	w.ahead = newPrefetch(cfg.Prefetch, w.giveBackOverdue)
 	w.loop = newWorkLoop(w)
 	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.loop.due)
 	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady, w.lookAgain)
@@ -204,10 +206,11 @@ func (w *Worker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops the worker. It takes no new jobs and waits until the running ones have ended and the
-// server knows their outcomes, for up to the ShutdownTimeout or until the context ends. Then it
-// ends the contexts of the jobs that are still running, and releases the jobs for other workers
-// without using up a retry. It does not wait for their handlers.
+// Stop stops the worker. It takes no new jobs, gives back those that it took ahead, and waits until
+// the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
+// until the context ends. Then it ends the contexts of the jobs that are still running, and
+// releases the jobs for other workers without using up a retry. It does not wait for their
+// handlers.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or says how many outcomes the server did not
@@ -267,7 +270,8 @@ func (w *Worker) wait() error {
 // Closed returns a channel that is closed when the worker has stopped.
 func (w *Worker) Closed() <-chan struct{} { return w.closed.c }
 
-// Pause stops taking jobs until [Worker.Resume]. Running jobs continue.
+// Pause stops taking jobs until [Worker.Resume], and gives back those that were taken ahead.
+// Running jobs continue.
 func (w *Worker) Pause() { w.setPaused(true) }
 
 // Resume takes jobs again after [Worker.Pause]. The worker asks for jobs at once, and whether a
@@ -280,7 +284,12 @@ func (w *Worker) Resume() {
 func (w *Worker) setPaused(paused bool) {
 	w.mu.Lock()
 	w.paused = paused
+	var ahead []*activeJob
+	if paused {
+		ahead = w.ahead.takeAll()
+	}
 	w.mu.Unlock()
+	w.giveBack(ahead)
 	w.loop.jobsReady()
 }
 
@@ -303,27 +312,42 @@ func (w *Worker) takesJobs() bool {
 	return w.state == workerRunning && !w.paused
 }
 
-// activate records that the handler of a job is about to be called.
-func (w *Worker) activate(a *activeJob) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// start calls the handler of a job. The mutex is held.
+func (w *Worker) start(a *activeJob) {
+	ctx, cancel := context.WithCancelCause(w.base)
+	a.cancel, a.started = cancel, time.Now()
 	w.active[a] = true
+	go w.work(ctx, a)
 }
 
 // retire records that the handler of a job has returned. It adds the report to the outbox in the
-// same step, so that it is sent together with the request for the next job.
+// same step, so that it is sent together with the request for the next job, and starts a job that
+// was taken ahead.
 func (w *Worker) retire(a *activeJob, reports ...*report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.active, a)
 	w.outbox.add(reports...)
+	if a.route != nil {
+		w.ahead.ran(a.ran)
+	}
+	w.startNext()
+}
+
+// A workload is the state that the loop needs.
+type workload struct {
+	state   workerState
+	paused  bool
+	active  int
+	ahead   int // how many jobs to take ahead
+	reports []*report
 }
 
 // load returns the state that the loop needs, and takes the reports from the outbox.
-func (w *Worker) load() (state workerState, paused bool, active int, reports []*report) {
+func (w *Worker) load() workload {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state, w.paused, len(w.active), w.outbox.take()
+	return workload{w.state, w.paused, len(w.active), w.wantedAhead(), w.outbox.take()}
 }
 
 // isQuiet reports whether no lock is held and the server knows all outcomes. Jobs move from the
@@ -355,7 +379,7 @@ func (w *Worker) run(ctx context.Context) {
 		<-w.quit.c
 	case <-w.quit.c:
 	}
-	w.setState(workerStopping)
+	w.giveBack(w.setState(workerStopping))
 	w.checkQuiet()
 	w.loop.due.notify()
 	looped := closedAfter(loop.Wait)
@@ -393,10 +417,13 @@ const leaveTimeout = time.Second
 // that waits for a reply can't be interrupted: go-redis waits until its read timeout.
 const cutTimeout = 100 * time.Millisecond
 
-func (w *Worker) setState(state workerState) {
+// setState sets the state, and returns the jobs that were taken ahead: they are not started any
+// more.
+func (w *Worker) setState(state workerState) (ahead []*activeJob) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state = state
+	return w.ahead.takeAll()
 }
 
 // setUnfinished records, once, which handlers have not returned.

@@ -22,3 +22,6 @@ func ResolveQueues(patterns, known []string, ready ...string) []string {
 	}
 	return r.queues
 }
+
+// SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
+func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }

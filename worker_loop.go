@@ -29,6 +29,7 @@ type workLoop struct {
 	logged      map[string]bool // kinds of failures logged since the last success
 	unheard     int             // consecutive reserves that found the worker not listening
 	stranded    bool            // a reserve got no reply: it may have locked jobs
+	plenty      bool            // the last reserve got all that it asked for
 
 	mu     sync.Mutex
 	ready  bool     // there may be jobs: ask as soon as there is room
@@ -77,11 +78,15 @@ func (l *workLoop) run(ctx context.Context) {
 type exchange struct {
 	reports []*report
 	room    int  // how many jobs to ask for
+	ahead   int  // how many more to ask for, which no idle worker could take
 	leave   bool // no more jobs are wanted: the worker is no longer idle
 	done    bool // the worker has stopped, and the server knows everything
 }
 
-func (e exchange) isAnything() bool { return len(e.reports) > 0 || e.room > 0 || e.leave }
+// wants is how many jobs to ask for in all.
+func (e exchange) wants() int { return e.room + e.ahead }
+
+func (e exchange) isAnything() bool { return len(e.reports) > 0 || e.wants() > 0 || e.leave }
 
 // next takes what there is to do. The reports then belong to the caller, until it tells the
 // outbox that they are done.
@@ -89,18 +94,21 @@ func (l *workLoop) next() exchange {
 	w := l.w
 	w.checkQuiet()
 	quiet := w.isQuiet()
-	state, paused, active, reports := w.load()
-	e := exchange{reports: reports}
-	stopping := state == workerStopping
+	load := w.load()
+	e := exchange{reports: load.reports}
+	stopping := load.state == workerStopping
 	idle, ready := l.demand()
 	switch {
-	case stopping && quiet && len(reports) == 0:
+	case stopping && quiet && len(e.reports) == 0:
 		e.done, e.leave = true, idle
 		return e
-	case stopping || paused:
+	case stopping || load.paused:
 		e.leave = idle
 	case ready:
-		e.room = max(0, w.cfg.Concurrency-active)
+		e.room = max(0, w.cfg.Concurrency-load.active)
+		if e.room > 0 || l.plenty {
+			e.ahead = load.ahead
+		}
 	}
 	if e.isAnything() {
 		w.health.asks()
@@ -183,13 +191,18 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	looked := false
 	if e.room > 0 {
 		l.setReady(false) // first: a queue may appear during the look-up
+	}
+	if e.wants() > 0 {
 		var err error
 		if looked, err = l.resolve(ctx); err != nil {
 			l.reportOnly(ctx, e.reports, err)
 			return
 		}
 	}
-	asks := (e.room > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
+	if e.room == 0 && len(l.reservation.queues) == 0 {
+		e.ahead, l.plenty = 0, false
+	}
+	asks := (e.wants() > 0 || e.leave) && len(l.reservation.queuesFor(e.room)) > 0
 	if e.room > 0 && !asks {
 		l.alarm.Reset(w.cfg.PollInterval) // there is no queue of these names yet
 		l.rests()
@@ -221,6 +234,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	// Make sure that a server that knows reserve also knows finish. Otherwise a reserve would
 	// overtake the reports before it, whose script has to be sent again.
 	p.Preload("finish", w.client.worker)
+	setPlaces(e.reports)
 	batches := inBatches(e.reports)
 	for _, batch := range batches {
 		args := append(make([]any, 0, 1+len(batch)*reportArgs), w.client.worker)
@@ -230,7 +244,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 		p.Add("finish", args...)
 	}
 	if asks {
-		p.Add("reserve", l.reservation.args(w.client.worker, e.room, w.cfg.PollInterval)...)
+		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
 	}
 	sent := time.Now()
 	replies, failures := w.client.exec(ctx, p)
@@ -243,7 +257,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	}
 	if asks {
 		last := len(replies) - 1
-		if err := l.reserved(replies[last], failures[last], sent, e.room); err != nil {
+		if err := l.reserved(replies[last], failures[last], sent, e); err != nil {
 			failed = err
 		}
 	}
@@ -251,7 +265,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 }
 
 // reserved starts the jobs that were reserved.
-func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) error {
+func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) error {
 	var got reserved
 	if err == nil {
 		got, err = l.w.client.decodeReserved(reply)
@@ -260,27 +274,28 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, asked int) err
 		l.stranded = !l.w.named
 		l.setReady(true)
 		l.mu.Lock()
-		l.idle = l.idle || asked > 0 // perhaps: if it is to take no more jobs, it has to say so
+		l.idle = l.idle || e.room > 0 // perhaps: if it is to take no more jobs, it has to say so
 		l.mu.Unlock()
 		return wrap("reserve", "", err)
 	}
 	l.reservation.cursor, l.reservation.claim = got.cursor, got.claim
 	l.mu.Lock()
 	l.claim = got.claim
-	l.idle = asked > 0 && got.wait > 0
+	l.idle = e.room > 0 && got.wait > 0
 	l.mu.Unlock()
+	l.plenty = len(got.jobs) >= e.wants()
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
 	}
-	l.rest(got, asked, sent)
+	l.rest(got, e, sent)
 	return nil
 }
 
 // rest sets when to ask again: at once if there may be more jobs, else at the time that the server
 // gave, or when something wakes the worker.
-func (l *workLoop) rest(got reserved, asked int, sent time.Time) {
-	if asked == 0 {
+func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
+	if e.wants() == 0 {
 		l.alarm.Stop()
 		return
 	}

@@ -15,16 +15,18 @@ import (
 // A report is the outcome of a job, to be sent to the server.
 type report struct {
 	Outcome
-	job      *activeJob // nil if the job was not started, or its run has lost it
-	jid      string
-	queue    string
-	since    string    // when the job was popped, by the server's clock; empty if unknown
-	data     string    // empty if it did not change
-	until    time.Time // when the lock ends
-	sent     bool      // it was sent before, and got no reply
-	alone    bool      // the server refused a call with it: send it alone
-	refusals int       // how often the server refused it alone
-	late     bool      // the lock has ended: another worker probably has the job
+	job       *activeJob // nil if the job was not started, or its run has lost it
+	jid       string
+	queue     string
+	since     string    // when the job was popped, by the server's clock; empty if unknown
+	data      string    // empty if it did not change
+	until     time.Time // when the lock ends
+	sent      bool      // it was sent before, and got no reply
+	alone     bool      // the server refused a call with it: send it alone
+	unstarted bool      // it releases a job whose handler was not called
+	place     int       // among such reports that go together; 0: none
+	refusals  int       // how often the server refused it alone
+	late      bool      // the lock has ended: another worker probably has the job
 }
 
 func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
@@ -41,10 +43,24 @@ func (r *report) appendTo(args []any) []any {
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
-	if (r.sent || r.late) && r.since != "" {
+	if (r.sent || r.late || r.place > 0) && r.since != "" {
 		details = append(slices.Concat(details, spec.since), r.since)
 	}
+	if r.place > 0 {
+		details = append(details, strconv.Itoa(r.place))
+	}
 	return details
+}
+
+// setPlaces has the jobs that were not started keep their order when they are released.
+func setPlaces(reports []*report) {
+	place := 0
+	for _, r := range reports {
+		if r.unstarted {
+			place++
+			r.place = place
+		}
+	}
 }
 
 // reportArgs is how many arguments the report of a completed job has.
@@ -259,7 +275,7 @@ func (b *outbox) taken(r *report) {
 // notTaken handles a report whose job no longer belongs to this worker.
 func (b *outbox) notTaken(r *report, problem string) {
 	switch code := codeOf(problem); {
-	case r.late:
+	case r.late || r.unstarted: // nobody waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
 		b.taken(r)

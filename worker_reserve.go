@@ -139,8 +139,8 @@ func matching(pattern string, names []string) []string {
 	return matched
 }
 
-// args returns the arguments of the script reserve.
-func (r *reservation) args(worker string, count int, poll time.Duration) []any {
+// args returns the arguments of the script reserve, for a number of jobs and some more ahead.
+func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
 	order := "ordered"
 	queues := r.queuesFor(count)
 	switch r.order {
@@ -151,9 +151,11 @@ func (r *reservation) args(worker string, count int, poll time.Duration) []any {
 		queues = slices.Clone(queues)
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	}
+	count = min(count, maxReserve)
+	ahead = min(ahead, maxReserve-count)
 	return anys([]any{
-		worker, strconv.Itoa(min(count, maxReserve)), order, strconv.Itoa(r.cursor),
-		wire.FormatSeconds(poll), r.claim,
+		worker, strconv.Itoa(count), order, strconv.Itoa(r.cursor),
+		wire.FormatSeconds(poll), r.claim, strconv.Itoa(ahead),
 	}, queues...)
 }
 

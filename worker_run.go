@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,11 +24,15 @@ type activeJob struct {
 	attempt  int           // 1 for the first in its queue
 	waited   time.Duration // until it was popped
 	route    *route        // nil if the klass has no handler
-	started  time.Time
 	ran      time.Duration // set when the handler has returned
-	cancel   context.CancelCauseFunc
 	hold     hold
 	lock     lock // guarded by the lock keeper
+
+	// Guarded by the worker's mutex until the handler is called, and then not changed.
+	held    time.Time // since when it waits for a slot
+	dropped bool      // it is never started
+	started time.Time // zero before
+	cancel  context.CancelCauseFunc
 
 	over      atomic.Bool   // JobEnded was reported
 	lossKnown chan struct{} // closed when the loss of the lock was reported
@@ -45,7 +50,6 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 		attempt:  job.Attempt(),
 		waited:   job.Waited(),
 		route:    w.mux.find(job.Klass),
-		started:  time.Now(),
 	}
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
@@ -55,8 +59,8 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	return a
 }
 
-// begin starts a job reserved by a call that was sent at the given time. It releases the job if its
-// lock may already have ended, or the worker no longer wants jobs.
+// begin starts a job reserved by a call that was sent at the given time, or holds it for a slot. It
+// releases the job if its lock may already have ended, or the worker no longer wants jobs.
 func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 	a := w.newActiveJob(reserved, sent)
 	late := time.Since(sent) >= reserved.heartbeat
@@ -64,28 +68,23 @@ func (w *Worker) begin(reserved reservedJob, sent time.Time) {
 		w.release(a, late)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(w.base)
-	a.cancel = cancel
-	w.activate(a)
 	replaced, ok := w.locks.track(a)
 	if !ok {
-		w.retire(a)
-		cancel(nil)
 		w.release(a, false)
 		return
 	}
-	if replaced != nil {
+	if replaced != nil && !w.dropUnstarted(replaced) {
 		replaced.cancel(ErrLockLost)
 		w.observer.lost(replaced, ErrLockLost)
 	}
 	w.outbox.forget(a.jid)
-	go w.work(ctx, a)
+	w.admit(a)
 }
 
 // release releases a job that is not started.
 func (w *Worker) release(a *activeJob, late bool) {
 	r := a.report(Outcome{Action: ActionRelease})
-	r.job, r.late, r.until = nil, late, a.lock.until
+	r.job, r.late, r.unstarted, r.until = nil, late, true, a.lock.until
 	w.outbox.add(r)
 }
 
@@ -287,6 +286,10 @@ func (w *Worker) retryLate(a *activeJob) {
 // lost cancels the run of a job whose lock was lost. Its outcome will be discarded.
 func (w *Worker) lost(lost lostLock) {
 	a, cause := lost.job, lost.cause
+	if w.dropUnstarted(a) {
+		w.leaveLate(a)
+		return
+	}
 	canceled := errors.Is(cause, ErrCanceled)
 	if canceled {
 		w.counters.add(countCanceled)
@@ -304,6 +307,16 @@ func (w *Worker) lost(lost lostLock) {
 	w.checkQuiet()
 }
 
+// leaveLate drops a job that was lost before it was started. If its lock has expired, a renewal that
+// was still in flight may have locked it again.
+func (w *Worker) leaveLate(a *activeJob) {
+	if a.lock.expired {
+		w.release(a, true)
+		w.loop.due.notify()
+	}
+	w.checkQuiet()
+}
+
 // releaseAll ends the contexts of the jobs that are still running, and releases the jobs.
 func (w *Worker) releaseAll() {
 	all := w.locks.takeAll(ErrStopped)
@@ -314,6 +327,9 @@ func (w *Worker) releaseAll() {
 			w.outbox.add(r)
 		}
 		w.locks.left(a)
+	}
+	all = slices.DeleteFunc(all, w.dropUnstarted)
+	for _, a := range all {
 		a.cancel(ErrStopped)
 	}
 	w.checkQuiet()

@@ -34,6 +34,10 @@ type WorkerStats struct {
 	// them.
 	Lost int `json:"lost"`
 
+	// Prefetched is how many jobs the worker holds ahead of its free slots. They are locked, but do
+	// not run yet.
+	Prefetched int `json:"prefetched"`
+
 	// Running are the running jobs, oldest first.
 	Running []RunningJob `json:"running"`
 
@@ -81,10 +85,7 @@ func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
 	s.Idle = w.isIdle()
 	s.Queues, s.Paused, s.LastTurn = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
-	for _, a := range w.locks.held() {
-		running := RunningJob{JID: a.jid, Klass: a.klass, Queue: a.queue, Since: a.started}
-		s.Running = append(s.Running, running)
-	}
+	s.Running, s.Prefetched = w.running()
 	for _, schedule := range w.schedules {
 		s.Schedules = append(s.Schedules, schedule.status())
 	}
@@ -92,6 +93,20 @@ func (w *Worker) Stats() WorkerStats {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.JID, b.JID))
 	})
 	return s
+}
+
+// running returns the jobs that run and are held, and how many were taken ahead.
+func (w *Worker) running() (running []RunningJob, ahead int) {
+	held := w.locks.held()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range held {
+		if !a.started.IsZero() {
+			job := RunningJob{JID: a.jid, Klass: a.klass, Queue: a.queue, Since: a.started}
+			running = append(running, job)
+		}
+	}
+	return running, len(w.ahead.jobs)
 }
 
 // isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those

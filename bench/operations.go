@@ -198,7 +198,7 @@ func (o *operations) reserve(
 }
 
 func (o *operations) reserveFrom(count int, order string, cursor int, queues []string) []any {
-	args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(cursor), "10", ""}
+	args := []any{"w", strconv.Itoa(count), order, strconv.Itoa(cursor), "10", "", "0"}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}

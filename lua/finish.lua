@@ -8,7 +8,8 @@
 --                    since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: spends a retry
---          release   delay [, since]: spends none
+--          release   delay [, since [, place]]: spends none. Jobs without a delay that have
+--                    places are taken in the order of these, after one that has none
 --          data may be '', which leaves the job's data as it is
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
@@ -54,6 +55,7 @@ local function read_details(item, first, last) -- cold
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
+    item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
@@ -70,7 +72,7 @@ local function read_item(at)
     delay = 0,
     depends = none,
     next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil,
+    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)

@@ -4781,6 +4781,7 @@ end
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
+    item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
@@ -4794,7 +4795,7 @@ local function read_item(at)
     delay = 0,
     depends = none,
     next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil,
+    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
   }
   if item.data ~= '' then
     do
@@ -5136,7 +5137,8 @@ end
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then
-    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+    local score = finite(item.priority, 0) - (item.place or 0) / 1000000
+    state, problem = enqueue(item, item.current, score)
   end
   if problem then
     return problem
@@ -8852,7 +8854,8 @@ end
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then
-    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+    local score = finite(item.priority, 0) - (item.place or 0) / 1000000
+    state, problem = enqueue(item, item.current, score)
   end
   if problem then
     return problem
@@ -10506,9 +10509,21 @@ do
 end
 local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
+local ahead
+do
+  local area, name, text = 'Reserve', 'ahead', ARGV[8]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  ahead = n
+end
 local queues = {}
-for i = 8, #ARGV do
-  queues[i - 7] = named('Reserve', 'queue', ARGV[i])
+for i = 9, #ARGV do
+  queues[i - 8] = named('Reserve', 'queue', ARGV[i])
 end
 if #queues == 0 or #queues > 1000 then
   do
@@ -10527,10 +10542,18 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #queues > 1 or count == 0 then
+local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local function others_idle()
+  local own = try('sismember', idle, worker) == 1 and 1 or 0
+  return finite(try('scard', idle), 2) > own
+end
+local limit = count
+if ahead > 0 and not (special and others_idle()) then
+  limit = count + ahead
+end
+if #queues > 1 or limit == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 local function pass_on()
 local function wake(queue)
@@ -10598,7 +10621,7 @@ local function become_busy()
   pass_on()
   return (count_listeners())
 end
-if count == 0 then
+if limit == 0 then
   return {cursor, '0', '', become_busy()}
 end
 local settings = {} -- of the queues that have been opened
@@ -10608,13 +10631,16 @@ local function is_empty(queue)
   return #queues > 1 and
     call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
-local function open_one(i, wanted)
+local function open_one(i, n)
   local queue = queues[i]
   if paused[i] == 1 or is_empty(queue) then
     return none, 0
   end
   settings[i] = read_settings(queue)
-  wanted = allowed(queue, settings[i].max_concurrency, wanted)
+  if settings[i].max_concurrency > 0 then
+    limit = count -- a job that waits for its worker would count as running
+  end
+  local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
   if wanted == 0 then
     return none, 0
   end
@@ -10635,11 +10661,11 @@ local function open_one(i, wanted)
   until true
   return expired, wanted - #expired
 end
-local function open(i, wanted)
+local function open(i, n)
   if #queues == 1 then
-    return open_one(i, wanted)
+    return open_one(i, n)
   end
-  local fine, expired, more = pcall(open_one, i, wanted)
+  local fine, expired, more = pcall(open_one, i, n)
   if fine then
     return expired, more
   end
@@ -10664,7 +10690,7 @@ local function lock_from(i, jids, out)
 end
 local function take_ordered(out)
   for i = 1, #queues do
-    local expired, more = open(i, count - #out)
+    local expired, more = open(i, #out)
     lock_from(i, expired, out)
     while more > 0 do
       local jids = take_work(take, queues[i], more)
@@ -10675,7 +10701,7 @@ local function take_ordered(out)
       lock_from(i, jids, out)
       more = more - (#out - before)
     end
-    if #out == count then
+    if math.max(0, limit - (#out)) == 0 then
       return
     end
   end
@@ -10699,7 +10725,7 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, count - #out)
+  local turns, shares = deal(have, math.max(0, limit - (#out)))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
@@ -10724,11 +10750,11 @@ end
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
-        if ready >= count - #out then
+        if ready >= math.max(0, limit - (#out)) then
           break
         end
         local expired
-        expired, more[i] = open(i, count - #out)
+        expired, more[i] = open(i, #out)
         lock_from(i, expired, out)
         opened = turn
       end

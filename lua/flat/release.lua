@@ -180,7 +180,8 @@ end
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then
-    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+    local score = finite(item.priority, 0) - (item.place or 0) / 1000000
+    state, problem = enqueue(item, item.current, score)
   end
   if problem then
     return problem

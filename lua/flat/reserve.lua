@@ -2,13 +2,15 @@
 -- worker becomes idle, and the next job that is ready wakes it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, count, order, cursor, poll, claim, queue...
+-- ARGV     NOW, worker, count, order, cursor, poll, claim, ahead, queue...
 --          order     'ordered': a queue is asked when those before it have no more;
 --                    'round-robin': one job of each queue in turn
 --          cursor    which queue is asked first by round-robin, from 0
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
+--          ahead     how many jobs more it takes if no other worker is idle; none of a queue with
+--                    a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
@@ -19,10 +21,11 @@
 --          was released
 -- Errors   Reserve()
 -- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
---          jobs, 3 for each job; 4 for each queue more when the worker becomes idle
+--          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
+--          ahead when a worker is idle
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd set sismember smismember srem time zadd zcard zcount
+--          pubsub|numsub rpop rpush sadd scard set sismember smismember srem time zadd zcard zcount
 --          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
 --          zscore
 
@@ -839,9 +842,21 @@ do
 end
 local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
+local ahead
+do
+  local area, name, text = 'Reserve', 'ahead', ARGV[8]
+  local n = integer(area, name, text)
+  if n < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  ahead = n
+end
 local queues = {}
-for i = 8, #ARGV do
-  queues[i - 7] = named('Reserve', 'queue', ARGV[i])
+for i = 9, #ARGV do
+  queues[i - 8] = named('Reserve', 'queue', ARGV[i])
 end
 if #queues == 0 or #queues > 1000 then
   do
@@ -860,10 +875,18 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #queues > 1 or count == 0 then
+local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local function others_idle()
+  local own = try('sismember', idle, worker) == 1 and 1 or 0
+  return finite(try('scard', idle), 2) > own
+end
+local limit = count
+if ahead > 0 and not (special and others_idle()) then
+  limit = count + ahead
+end
+if #queues > 1 or limit == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 local function pass_on()
 local function wake(queue)
@@ -931,7 +954,7 @@ local function become_busy()
   pass_on()
   return (count_listeners())
 end
-if count == 0 then
+if limit == 0 then
   return {cursor, '0', '', become_busy()}
 end
 local settings = {} -- of the queues that have been opened
@@ -941,13 +964,16 @@ local function is_empty(queue)
   return #queues > 1 and
     call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
 end
-local function open_one(i, wanted)
+local function open_one(i, n)
   local queue = queues[i]
   if paused[i] == 1 or is_empty(queue) then
     return none, 0
   end
   settings[i] = read_settings(queue)
-  wanted = allowed(queue, settings[i].max_concurrency, wanted)
+  if settings[i].max_concurrency > 0 then
+    limit = count -- a job that waits for its worker would count as running
+  end
+  local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
   if wanted == 0 then
     return none, 0
   end
@@ -968,11 +994,11 @@ local function open_one(i, wanted)
   until true
   return expired, wanted - #expired
 end
-local function open(i, wanted)
+local function open(i, n)
   if #queues == 1 then
-    return open_one(i, wanted)
+    return open_one(i, n)
   end
-  local fine, expired, more = pcall(open_one, i, wanted)
+  local fine, expired, more = pcall(open_one, i, n)
   if fine then
     return expired, more
   end
@@ -997,7 +1023,7 @@ local function lock_from(i, jids, out)
 end
 local function take_ordered(out)
   for i = 1, #queues do
-    local expired, more = open(i, count - #out)
+    local expired, more = open(i, #out)
     lock_from(i, expired, out)
     while more > 0 do
       local jids = take_work(take, queues[i], more)
@@ -1008,7 +1034,7 @@ local function take_ordered(out)
       lock_from(i, jids, out)
       more = more - (#out - before)
     end
-    if #out == count then
+    if math.max(0, limit - (#out)) == 0 then
       return
     end
   end
@@ -1032,7 +1058,7 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, count - #out)
+  local turns, shares = deal(have, math.max(0, limit - (#out)))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
@@ -1057,11 +1083,11 @@ end
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
-        if ready >= count - #out then
+        if ready >= math.max(0, limit - (#out)) then
           break
         end
         local expired
-        expired, more[i] = open(i, count - #out)
+        expired, more[i] = open(i, #out)
         lock_from(i, expired, out)
         opened = turn
       end

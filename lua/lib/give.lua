@@ -125,12 +125,14 @@ local function retry(worker, item)
   wake_for(queue, item.delay)
 end
 
--- Requeues a job without using up a retry: {jid, data, delay}. Without a delay it is the first of
--- its priority again. Returns why not, or nil.
+-- Requeues a job without using up a retry: {jid, data, delay [, place]}. Without a delay it is the
+-- first of its priority again, after those with a smaller place. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then
-    state, problem = enqueue(item, item.current, finite(item.priority, 0))
+    -- A thousand places have to precede the jobs that were put.
+    local score = finite(item.priority, 0) - (item.place or 0) / 1000000
+    state, problem = enqueue(item, item.current, score)
   end
   if problem then
     return problem

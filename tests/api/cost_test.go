@@ -86,7 +86,7 @@ func TestCommandsThatAnOperationCostsTheServer(t *testing.T) {
 func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 	e := newEnv(t)
 	reserve := func(queues int) int {
-		args := []any{"w1", "1", "ordered", "0", "10", ""}
+		args := []any{"w1", "1", "ordered", "0", "10", "", "0"}
 		for i := range queues {
 			args = append(args, fmt.Sprint("q", i))
 		}

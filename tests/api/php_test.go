@@ -245,11 +245,11 @@ func TestTagsAreListedInPart(t *testing.T) {
 var takeLost = map[string]func(e *env){
 	"pop": func(e *env) { e.pops("q", 5) },
 	"reserve": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "ordered", "0", "10", "", "q")
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "ordered", "0", "10", "", "0", "q")
 		require.NoError(e.t, err)
 	},
 	"round-robin": func(e *env) {
-		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "round-robin", "0", "10", "", "p", "q")
+		_, err := e.Run(e.t.Context(), "reserve", "", "w1", "5", "round-robin", "0", "10", "", "0", "p", "q")
 		require.NoError(e.t, err)
 	},
 }

@@ -28,7 +28,7 @@ type reservation struct {
 // reserve calls the script for a worker.
 func (e *env) reserve(worker string, count int, order, cursor, claim string, queues ...string) reservation {
 	e.t.Helper()
-	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim}
+	args := []any{worker, strconv.Itoa(count), order, cursor, "3600", claim, "0"}
 	for _, queue := range queues {
 		args = append(args, queue)
 	}
@@ -38,14 +38,21 @@ func (e *env) reserve(worker string, count int, order, cursor, claim string, que
 	wait, err := strconv.ParseFloat(items[1].(string), 64)
 	require.NoError(e.t, err)
 	r := reservation{cursor: fmt.Sprint(items[0]), wait: wait, claim: items[2].(string)}
+	r.jids = reservedJIDs(reply)
+	return r
+}
+
+// reservedJIDs returns the jids in a reply of the script reserve.
+func reservedJIDs(reply any) (all []string) {
+	items := reply.([]any)
 	if len(items) == 4 {
-		return r
+		return nil
 	}
 	at := slices.Index(strings.Fields(items[4].(string)), "jid")
 	for _, item := range items[5:] {
-		r.jids = append(r.jids, item.([]any)[at].(string))
+		all = append(all, item.([]any)[at].(string))
 	}
-	return r
+	return all
 }
 
 // fill puts jobs A1, A2 and so on into queue A, and likewise for the others.
@@ -299,7 +306,7 @@ func TestAThousandQueuesAreAskedAtTheMost(t *testing.T) {
 	queues := known[:1000]
 	last := e.put("q999")
 	require.Equal(t, []string{last}, e.reserve("w", 2, "round-robin", "0", "", queues...).jids)
-	args := []any{"w", "1", "ordered", "0", "10", ""}
+	args := []any{"w", "1", "ordered", "0", "10", "", "0"}
 	for _, queue := range known {
 		args = append(args, queue)
 	}

@@ -1,0 +1,311 @@
+package qless_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// An aheadEnv has a worker of one slot that runs a long job and has taken the jobs m, z and a
+// ahead, in this order.
+type aheadEnv struct {
+	t      *testing.T
+	server *testkit.Server
+	client *qless.Client
+	queue  *qless.Queue
+	worker *qless.Worker
+	end    func()      // ends the long job
+	ran    chan string // the jids of other jobs that were run
+
+	mu     sync.Mutex
+	events []qless.JobEvent
+}
+
+var takenAhead = []string{"m", "z", "a"}
+
+func newAheadEnv(t *testing.T, settings map[string]any) *aheadEnv {
+	t.Helper()
+	server := testkit.Start(t)
+	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	end := make(chan struct{})
+	e := &aheadEnv{
+		t: t, server: server, client: client, queue: client.Queue("q"), ran: make(chan string, 100),
+		end: sync.OnceFunc(func() { close(end) }),
+	}
+	for name, value := range settings {
+		require.NoError(t, client.Config().Set(t.Context(), name, value))
+	}
+	for i := range 8 {
+		e.put("Short", fmt.Sprint("short", i))
+	}
+	e.put("Long", "long")
+	for _, jid := range takenAhead {
+		e.put("K", jid)
+	}
+	e.worker, err = qless.NewWorker(client, qless.WorkerConfig{
+		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour, Observer: e.observe,
+	})
+	require.NoError(t, err)
+	e.worker.SetPrefetchWindow(time.Hour)
+	running := make(chan bool, 1)
+	e.worker.Handle("Short", func(context.Context, *qless.Job) error { return nil })
+	e.worker.Handle("Long", func(context.Context, *qless.Job) error {
+		running <- true
+		<-end
+		return nil
+	})
+	e.worker.Handle("K", func(_ context.Context, job *qless.Job) error {
+		e.ran <- job.JID
+		return nil
+	})
+	require.NoError(t, e.worker.Start(t.Context()))
+	t.Cleanup(func() {
+		e.end()
+		_ = e.worker.Stop(context.Background())
+	})
+	testkit.Soon(t, "the long job", running)
+	e.holds(len(takenAhead))
+	return e
+}
+
+func (e *aheadEnv) put(klass, jid string) {
+	e.t.Helper()
+	_, err := e.queue.Put(e.t.Context(), klass, nil, qless.JID(jid))
+	require.NoError(e.t, err)
+}
+
+func (e *aheadEnv) observe(event qless.JobEvent) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = append(e.events, event)
+}
+
+// eventsOf returns the kinds of the events of a job.
+func (e *aheadEnv) eventsOf(jid string) (kinds []qless.JobEventKind) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range e.events {
+		if event.JID == jid {
+			kinds = append(kinds, event.Kind)
+		}
+	}
+	return kinds
+}
+
+// holds waits until the worker holds a number of jobs ahead.
+func (e *aheadEnv) holds(count int) {
+	e.t.Helper()
+	testkit.Until(e.t, fmt.Sprint(count, " jobs are held ahead"), func() bool {
+		return e.worker.Stats().Prefetched == count
+	})
+}
+
+// runs requires that the worker runs jobs in their order.
+func (e *aheadEnv) runs(jids ...string) {
+	e.t.Helper()
+	for _, jid := range jids {
+		require.Equal(e.t, jid, testkit.Soon(e.t, "a job", e.ran))
+	}
+}
+
+func (e *aheadEnv) job(jid string) *qless.Job {
+	e.t.Helper()
+	job, err := e.client.Job(e.t.Context(), jid)
+	require.NoError(e.t, err)
+	return job
+}
+
+// givenBack waits until the jobs that were taken ahead wait in the queue, and requires that they
+// are its next jobs in their order, and have all their retries.
+func (e *aheadEnv) givenBack() {
+	e.t.Helper()
+	for _, jid := range takenAhead {
+		testkit.Until(e.t, jid+" waits", func() bool { return e.job(jid).State == qless.StateWaiting })
+		require.Equal(e.t, 5, e.job(jid).Remaining)
+	}
+	jobs, err := e.queue.Peek(e.t.Context(), 10)
+	require.NoError(e.t, err)
+	var jids []string
+	for _, job := range jobs {
+		jids = append(jids, job.JID)
+	}
+	require.Equal(e.t, append(takenAhead[:3:3], "new"), jids)
+}
+
+func TestJobsThatWereTakenAheadRunInTheirOrder(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	running := e.worker.Stats().Running
+	require.Len(t, running, 1)
+	require.Equal(t, "long", running[0].JID)
+	for _, jid := range takenAhead {
+		require.Equal(t, qless.StateRunning, e.job(jid).State, "for the server")
+		require.Empty(t, e.eventsOf(jid))
+	}
+	e.end()
+	e.runs(takenAhead...)
+	for _, jid := range takenAhead {
+		testkit.Until(t, jid+" ends", func() bool { return len(e.eventsOf(jid)) == 2 })
+		require.Equal(t, []qless.JobEventKind{qless.JobStarted, qless.JobEnded}, e.eventsOf(jid))
+	}
+}
+
+func TestStopGivesBackWhatWasTakenAhead(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.worker.Stop(context.Background()) }()
+	e.givenBack()
+	e.end()
+	require.NoError(t, testkit.Soon(t, "the end of Stop", stopped))
+	require.Empty(t, e.ran)
+	require.Zero(t, e.worker.Stats().Lost)
+}
+
+func TestPauseGivesBackWhatWasTakenAhead(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	e.worker.Pause()
+	e.givenBack()
+	e.worker.Resume()
+	e.end()
+	e.runs(append(takenAhead[:3:3], "new")...)
+	require.Zero(t, e.worker.Stats().Lost)
+}
+
+func TestLocksOfJobsThatWereTakenAheadAreRenewed(t *testing.T) {
+	e := newAheadEnv(t, map[string]any{"heartbeat": 2})
+	for range 3 {
+		expires := e.job("a").Expires
+		testkit.Until(t, "a renewal", func() bool { return e.job("a").Expires.After(expires) })
+	}
+	e.end()
+	e.runs(takenAhead...)
+	require.Equal(t, 5, e.job("a").Remaining)
+}
+
+func TestAJobThatIsCanceledWhileItIsHeldAheadLeavesSilently(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	require.NoError(t, e.client.Cancel(t.Context(), "z"))
+	e.holds(2)
+	e.end()
+	e.runs("m", "a")
+	require.NoError(t, e.worker.Stop(t.Context()))
+	stats := e.worker.Stats()
+	require.Zero(t, stats.Canceled+stats.Lost+stats.Released)
+	require.Empty(t, e.eventsOf("z"))
+}
+
+func TestAJobThatIsLostWhileItIsHeldAheadIsNotStarted(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	require.NoError(t, e.client.Timeout(t.Context(), "z"))
+	other, err := qless.New(e.server.Client(t), qless.WithWorkerName("other"))
+	require.NoError(t, err)
+	jobs, err := other.Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, "z", jobs[0].JID)
+	e.holds(2)
+	e.end()
+	e.runs("m", "a")
+	require.NoError(t, e.worker.Stop(t.Context()))
+	require.Zero(t, e.worker.Stats().Lost)
+	require.Empty(t, e.eventsOf("z"))
+	require.Equal(t, "other", e.job("z").Worker)
+}
+
+func TestStopReturnsThoughJobsThatWereTakenAheadCanNotBeGivenBack(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.server.Kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.worker.Stop(ctx) }()
+	require.ErrorIs(t, testkit.Soon(t, "the end of Stop", stopped), qless.ErrStopped)
+	require.Empty(t, e.ran)
+}
+
+// worksOff has a worker of one slot work off some short jobs, and returns how many each reserve
+// returned.
+func worksOff(t *testing.T, config qless.WorkerConfig, set func(client *qless.Client)) (counts []int) {
+	t.Helper()
+	const jobs = 200
+	var mu sync.Mutex
+	observer := func(_ context.Context, call qless.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		if call.Command == "reserve" && call.Count > 0 {
+			counts = append(counts, call.Count)
+		}
+	}
+	rdb := testkit.Start(t).Client(t)
+	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	observed, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()), qless.WithObserver(observer))
+	require.NoError(t, err)
+	if set != nil {
+		set(client)
+	}
+	for range jobs {
+		_, err := client.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+	}
+	config.Queues, config.Concurrency, config.PollInterval = []string{"q"}, 1, time.Hour
+	worker, err := qless.NewWorker(observed, config)
+	require.NoError(t, err)
+	worker.SetPrefetchWindow(time.Hour)
+	worker.Handle("K", func(context.Context, *qless.Job) error { return nil })
+	require.NoError(t, worker.Start(t.Context()))
+	testkit.Until(t, "all jobs are complete", func() bool { return worker.Stats().Completed == jobs })
+	require.NoError(t, worker.Stop(t.Context()))
+	return counts
+}
+
+func ones(n int) (all []int) {
+	for range n {
+		all = append(all, 1)
+	}
+	return all
+}
+
+func TestAWorkerWithShortHandlersAsksSeldom(t *testing.T) {
+	counts := worksOff(t, qless.WorkerConfig{}, nil)
+	require.Equal(t, ones(8), counts[:8], "until handlers were timed")
+	require.Less(t, len(counts), 60)
+}
+
+func TestAWorkerTakesNoMoreAheadThanPrefetchSays(t *testing.T) {
+	for _, count := range worksOff(t, qless.WorkerConfig{Prefetch: 3}, nil) {
+		require.LessOrEqual(t, count, 4)
+	}
+}
+
+func TestNothingIsTakenAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		config qless.WorkerConfig
+		set    func(client *qless.Client)
+	}{
+		"if it is switched off": {qless.WorkerConfig{Prefetch: -1}, nil},
+		"of a queue with a max-concurrency": {qless.WorkerConfig{}, func(client *qless.Client) {
+			require.NoError(t, client.Queue("q").SetMaxConcurrency(t.Context(), 1000))
+		}},
+		"while another worker is idle": {qless.WorkerConfig{}, func(client *qless.Client) {
+			other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
+			require.NoError(t, err)
+			other.Handle("K", func(context.Context, *qless.Job) error { return nil })
+			require.NoError(t, other.Start(t.Context()))
+			t.Cleanup(func() { require.NoError(t, other.Stop(context.Background())) })
+			testkit.Until(t, "it is idle", func() bool { return other.Stats().Idle })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, ones(200), worksOff(t, c.config, c.set))
+		})
+	}
+}
