@@ -51,7 +51,7 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	require.Equal(t, `{"jid":"j","to":"q2","event":"advanced","queue":"q"}`, message())
 
 	becomeIdle := func() {
-		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, "ordered", 0, 10, "", "idle")
+		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, "ordered", 0, 10, "", 0, "idle")
 		require.NoError(t, err)
 	}
 	becomeIdle()

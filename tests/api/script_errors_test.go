@@ -262,7 +262,7 @@ var refusals = []refusal{
 	{"finish|w1|complete|running|q||4|next|q|retries|x", `Finish(): Arg "retries" not a number: x`, nil},
 	{"finish|w1|complete|running|q||4|next|q|tags|5", `Finish(): Arg "tags" is not a JSON array`, nil},
 	{"finish|w1|fail|running|q||0", `Finish(): Arg "group" missing`, nil},
-	{"finish|w1|release|running|q||3|0||x", `Finish(): Arg "place" missing or not a number: x`, nil},
+	{"finish|w1|release|running|q||3|0||x", `Finish(): Arg "place" not a number: x`, nil},
 	{"finish|w1|end|running|q||0", `Finish(): Unknown action "end"`, nil},
 	{"renew", `Renew(): Arg "worker" missing`, nil},
 	{"reserve", `Reserve(): Arg "worker" missing`, nil},
