@@ -78,23 +78,23 @@ func TestCommandsOfEachOperation(t *testing.T) {
 	b := startBench(t)
 	measured := rows(t, b, "ops")
 	calls := map[string]float64{ // commands per call, including TIME
-		"put":           8,
-		"put.many(100)": 305,
-		"pop(1)":        18,
-		"pop(10)":       18 + 9*5,
-		"empty pop":     8,
+		"put":           7,
+		"put.many(100)": 304,
+		"pop(1)":        17,
+		"pop(10)":       19 + 9*5,
+		"empty pop":     7,
 		"heartbeat":     7,
-		"complete":      15,
-		"reserve(16)":   63,
-		"finish(16)":    75,
+		"complete":      14,
+		"reserve(16)":   62,
+		"finish(16)":    74,
 	}
 	dropIn := map[string]float64{ // the caller passes the time
-		"put":       7,
-		"pop(1)":    17,
-		"pop(10)":   17 + 9*5,
-		"empty pop": 7,
+		"put":       6,
+		"pop(1)":    16,
+		"pop(10)":   18 + 9*5,
+		"empty pop": 6,
 		"heartbeat": 6,
-		"complete":  14,
+		"complete":  13,
 	}
 	for _, r := range measured {
 		want := calls

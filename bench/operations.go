@@ -86,7 +86,7 @@ func (o *operations) put(ctx context.Context, jobs int) (sample, error) {
 // putMany puts jobs, count per call.
 func (o *operations) putMany(ctx context.Context, jobs, count int) (sample, error) {
 	one, _, err := o.time(ctx, fmt.Sprintf("put.many(%d)", count), jobs, jobs/count, func(int) []any {
-		args := []any{"w"}
+		args := []any{"w", "1"}
 		for range count {
 			o.next++
 			args = append(args, queueName, jidOf(o.next), klass, o.payload, "0", "0")

@@ -20,7 +20,7 @@
 --          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
 --          was released
 -- Errors   Reserve()
--- Cost     4 commands, 1 more and 1 for each queue when there are several, 10 for each that has
+-- Cost     2 commands, 2 more and 1 for each queue when there are several, 11 for each that has
 --          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
 --          ahead when a worker is idle
 -- Repeat   once
