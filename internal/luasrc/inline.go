@@ -14,7 +14,7 @@ import (
 //
 // Functions that are no longer called are left out by arrange.
 func inline(chunks []chunk) []chunk {
-	in := inliner{chunks: slices.Clone(chunks), words: map[string]*vocabulary{}}
+	in := inliner{chunks: slices.Clone(chunks), words: make([]*vocabulary, len(chunks))}
 	for changed := true; changed; {
 		changed = false
 		for i, c := range in.chunks {
@@ -35,33 +35,39 @@ func inline(chunks []chunk) []chunk {
 // An inliner puts functions among the chunks of a script in place of their calls.
 type inliner struct {
 	chunks []chunk
-	words  map[string]*vocabulary // by code, because the same code is looked at often
+	words  []*vocabulary // of each chunk, nil until somebody asks
 }
 
-// A vocabulary holds the names in some code: those that it declares, and how often it uses each.
+// A vocabulary holds the names in a chunk: those that it declares, those among them that later
+// chunks see, and how often it uses each.
 type vocabulary struct {
-	declared map[string]bool
-	uses     map[string]int
+	declared, visible map[string]bool
+	uses              map[string]int
 }
 
-// of returns the names in a chunk.
-func (in inliner) of(c chunk) *vocabulary {
-	v := in.words[c.code]
-	if v == nil {
-		v = &vocabulary{declared: names(c.code), uses: map[string]int{}}
+// of returns the names in the chunk at a place.
+func (in inliner) of(at int) *vocabulary {
+	if in.words[at] == nil {
+		c := in.chunks[at]
+		v := &vocabulary{declared: names(c.code), visible: names(firstLine(c)), uses: map[string]int{}}
 		for _, found := range nameOrLiteral.FindAllString(c.code, -1) {
 			first, _, _ := strings.Cut(found, ".")
 			v.uses[first]++
 		}
-		in.words[c.code] = v
+		in.words[at] = v
 	}
-	return v
+	return in.words[at]
+}
+
+// change gives the chunk at a place other code.
+func (in inliner) change(at int, code string) {
+	in.chunks[at].code, in.words[at] = code, nil
 }
 
 // called reports whether any chunk but the one at a place uses a name.
 func (in inliner) called(name string, at int) bool {
-	for i, c := range in.chunks {
-		if i != at && in.of(c).uses[name] > 0 {
+	for i := range in.chunks {
+		if i != at && in.of(i).uses[name] > 0 {
 			return true
 		}
 	}
@@ -124,11 +130,13 @@ func (f function) expression() string {
 func (in inliner) substitute(f function, at int) bool {
 	changed := false
 	for i, c := range in.chunks {
-		if i == at || in.of(c).uses[f.name] == 0 || in.captured(f, c, at) {
+		if i == at || in.of(i).uses[f.name] == 0 || in.captured(at, i) {
 			continue
 		}
-		in.chunks[i].code = f.substituteIn(c.code)
-		changed = changed || in.chunks[i].code != c.code
+		if code := f.substituteIn(c.code); code != c.code {
+			in.change(i, code)
+			changed = true
+		}
 	}
 	return changed
 }
@@ -250,28 +258,30 @@ func arguments(code string, from int) (args []string, end int) {
 // move puts the function's body in place of its calls, if all of them can be replaced and the
 // script does not grow much.
 func (in inliner) move(f function, at int) bool {
-	moved, calls := slices.Clone(in.chunks), 0
+	moved, calls := map[int]string{}, 0
 	for i, c := range in.chunks {
-		n := in.of(c).uses[f.name]
+		n := in.of(i).uses[f.name]
 		if i == at || n == 0 {
 			continue
 		}
-		if c.cold || in.captured(f, c, at) {
+		if c.cold || in.captured(at, i) {
 			return false
 		}
 		calls += n
+		code, ok := c.code, true
 		for range n {
-			code, ok := f.moveOne(moved[i].code)
-			if !ok {
+			if code, ok = f.moveOne(code); !ok {
 				return false
 			}
-			moved[i].code = code
 		}
+		moved[i] = code
 	}
 	if calls > 1 && calls*len(f.body) > maxGrowth {
 		return false
 	}
-	copy(in.chunks, moved)
+	for i, code := range moved {
+		in.change(i, code)
+	}
 	return calls > 0
 }
 
@@ -424,15 +434,15 @@ func names(code string) map[string]bool {
 	return declared
 }
 
-// captured reports whether a chunk declares a name of its own that, in the function at a place among
-// the chunks, means one that an earlier chunk declares.
-func (in inliner) captured(f function, host chunk, at int) bool {
-	declared, own := in.of(host).declared, in.of(in.chunks[at])
-	for _, c := range in.chunks[:at] {
-		if c.code == host.code {
+// captured reports whether the chunk at a place, host, declares a name of its own that, in the
+// function at another place, means one that an earlier chunk declares.
+func (in inliner) captured(at, host int) bool {
+	declared, own := in.of(host).declared, in.of(at)
+	for i := range in.chunks[:at] {
+		if i == host {
 			continue
 		}
-		for name := range in.of(chunk{code: firstLine(c)}).declared {
+		for name := range in.of(i).visible {
 			if declared[name] && own.uses[name] > 0 && !own.declared[name] {
 				return true
 			}

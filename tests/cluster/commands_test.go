@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 	"github.com/qless/qless-go/internal/testkit/tour"
 )
 
@@ -23,11 +24,28 @@ func TestEveryCommandWorksOnACluster(t *testing.T) {
 			tour.Dashboard(t, ql)
 			tour.Client(t, ql)
 			tour.Worker(t, ql, ql)
+			runForOthers(t, rdb, "{"+c.tag(master, 0)+"}:ql:")
 			keys := master.rdb.DBSize(t.Context()).Val()
 			require.NotZero(t, keys)
 		})
 	}
 	require.Empty(t, guide.Missing(t), "scripts that did not run")
+}
+
+// runForOthers runs the commands that only clients of other languages use.
+func runForOthers(t *testing.T, rdb redis.Scripter, namespace string) {
+	for command, args := range map[string][]any{
+		"popByJid":     {"q", "gone", "w"},
+		"subscription": {"q", "add", "topic"},
+		"tags":         {0, 10},
+		"tracked":      nil,
+		"workerJobs":   {"w"},
+		"workersCount": nil,
+	} {
+		args = append([]any{"1704196800"}, args...)
+		script := redis.NewScript(scripts.Text(command))
+		require.NoError(t, script.Run(t.Context(), rdb, []string{namespace}, args...).Err(), command)
+	}
 }
 
 func TestANamespaceOnAClusterNeedsAHashTag(t *testing.T) {
