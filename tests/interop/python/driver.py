@@ -20,13 +20,16 @@ class Driver:
     def __init__(self, url):
         self.url = url
         self.client = None
+        self.kept = []
         self.held = {}
 
     # The scenario
 
     def begin(self, worker):
         """A new scenario begins, in which this side's worker has a name."""
-        # redis-py 8 ends a subscription that is silent for 5 s, unless told not to.
+        # redis-py 8 ends a subscription that is silent for 5 s, unless told not to, and those of a
+        # client that is collected as garbage, at whatever time that is.
+        self.kept.append(self.client)
         self.client = qless.Client(self.url, hostname=worker, socket_timeout=None)
         self.held = {}
         self.heard = queue.Queue()
