@@ -103,6 +103,6 @@ func (b *bench) price(ctx context.Context, p price) (sample, error) {
 		}
 	}
 	one := both[1].minus(both[0])
-	one.commands, one.scripts = 0, 0 // those of the loop only
+	one.commands, one.scripts = 0, 0 // the counts of one EVALSHA say nothing
 	return one, nil
 }

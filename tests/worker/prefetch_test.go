@@ -99,7 +99,7 @@ func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 	}
 }
 
-// A job that a worker holds counts as running, and those of the next queues are not to come first.
+// A job that a worker holds counts as running. Jobs of later queues must not overtake it.
 func TestReserveTakesNothingAheadFromAMaxConcurrencyOn(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
