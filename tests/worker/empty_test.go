@@ -152,6 +152,20 @@ func TestAPutIsTakenBeforeTheJobsOfLaterQueues(t *testing.T) {
 	}
 }
 
+func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"C": 10})
+	e.keepEmpty()
+	jid := e.put("A")
+	e.rdb.Persist(t.Context(), "ql:x:filled")
+	require.Equal(t, []string{jid}, e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C").jids)
+	require.NoError(t, e.job(jid).Complete(t.Context()))
+	e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C")
+	for _, command := range e.server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
+		require.NotContains(t, command.Words, "ql:q:A-work")
+	}
+}
+
 // Two lists of queues know different things. What one finds empty and the other has not looked at
 // is looked at.
 func TestWhatIsKnownIsOfOneListOfQueues(t *testing.T) {
