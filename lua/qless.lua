@@ -704,13 +704,14 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -722,20 +723,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -773,12 +777,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -1350,8 +1354,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -1370,6 +1376,20 @@ local function place(queue, item, work)
   local n = #work
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
+end
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
 end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -1400,13 +1420,13 @@ local function read_put(queue, at, first, last, checked)
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
     more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
   }
 end
 do
@@ -1450,12 +1470,9 @@ do
         if idle or 0 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -1522,7 +1539,7 @@ do
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -1532,7 +1549,7 @@ do
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end
@@ -2161,32 +2178,61 @@ local function read_completed(item, worker)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -2274,10 +2320,11 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned, queues = read_all(items, worker)
+  local owned = read_all(items, worker)
   if #owned == 0 then
     break
   end
+  local queues = by_queue(owned)
   local config
   do
     local queues = queues
@@ -2347,7 +2394,7 @@ repeat
       end
     end
   end
-  local done, finished = entry(now, '"done"'), {}
+  local done, finished = entry(now, '"done"'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -2359,10 +2406,15 @@ repeat
     end
     if item.next then
       item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      finished[#finished + 1] = item
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
     end
   end
   if #finished > 0 then
@@ -4140,7 +4192,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -4646,32 +4697,61 @@ local function read_completed(item, worker)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -4690,8 +4770,134 @@ local function any_dependents(items, more)
   end
   return count_existing(more) > 0
 end
+local function complete(worker, items)
+  local owned = read_all(items, worker)
+  if #owned == 0 then
+    return
+  end
+  local queues = by_queue(owned)
+  local config
+  do
+    local queues = queues
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    for i = 1, #queues do
+      fields[3 + i] = queues[i].queue .. '-max-concurrency'
+    end
+    config = try('hmget', prefix .. 'config', unpack(fields))
+  end
+  local cap = finite(config[3], 100)
+  local special = any_dependents(owned, {prefix .. 'tracked'})
+  for i = 1, #queues do
+    do
+      local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+        for i = 1, #jids do
+          do
+            local queue, jid = queue, jids[i]
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+          end
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      do
+        local kind, queue, durations = 'run', queue, ran
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
+  local done, finished = entry(now, '"done"'), owned
+  for i = 1, #owned do
+    local item = owned[i]
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    local entries = record(item.key, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+    end
+    if item.next then
+      item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
+    end
+  end
+  if #finished > 0 then
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    do
+      local items, special = finished, special
+      local queue, suffix
+      for i = 1, #items do
+        local item = items[i]
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+        end
+        try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+      end
+      if special and any_dependents(items, {}) then
+        for i = 1, #items do
+          release_dependents(items[i].jid)
+        end
+      end
+    end
+  end
+  for i = 1, #queues do
+    if finite(config[3 + i], 0) > 0 then
+      wake(queues[i].queue)
+    end
+  end
+end
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, first, last)
+local function read_details(item, action, first, last)
+local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -4762,7 +4968,7 @@ end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
-  local action = item.action
+  item.action, item.delay = action, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -4788,14 +4994,10 @@ end
 end
 local function read_item(at)
   local item = {
-    action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    delay = 0,
-    depends = none,
-    next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+    key = false, retries = false, ran = false, grace = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -4807,10 +5009,11 @@ local function read_item(at)
     end
   end
   local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action ~= 'complete' or last >= first then
-    read_details(item, first, last)
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
   end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
   return item, last + 1
 end
 local function give(items)
@@ -5158,17 +5361,25 @@ end
     end
   end
 end
-local items, completed = {}, {}
-local at = 3
+local function to_complete(items)
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action or items[i].action == 'complete' then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+local items, completed = {}, 0
+local at, n = 3, 0
 while at <= #ARGV do
-  local item
-  item, at = read_item(at)
-  items[#items + 1] = item
-  if item.action == 'complete' then
-    completed[#completed + 1] = item
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action or items[n].action == 'complete' then
+    completed = completed + 1
   end
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 do
@@ -5176,133 +5387,14 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #completed > 0 then
-  repeat
-    local worker, items = worker, completed
-    local owned, queues = read_all(items, worker)
-    if #owned == 0 then
-      break
-    end
-    local config
-    do
-      local queues = queues
-      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-      for i = 1, #queues do
-        fields[3 + i] = queues[i].queue .. '-max-concurrency'
-      end
-      config = try('hmget', prefix .. 'config', unpack(fields))
-    end
-    local cap = finite(config[3], 100)
-    local special = any_dependents(owned, {prefix .. 'tracked'})
-    for i = 1, #queues do
-      do
-        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
-          for i = 1, #jids do
-            do
-              local queue, jid = queue, jids[i]
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-            end
-          end
-        end
-        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
-        do
-          local kind, queue, durations = 'run', queue, ran
-          local day = (now - now % 86400)
-          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-          local fields = {'total', 'mean', 'vk'}
-          local seen = count_buckets(durations, fields)
-          local values = try('hmget', key, unpack(fields))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
-          end
-          for i = 1, #durations do
-            local value, before = durations[i], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-          for i = 4, #fields do
-            update[2 * i - 1] = fields[i]
-            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            begin_day(kind, day, queue)
-          end
-        end
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
-      end
-    end
-    local done, finished = entry(now, '"done"'), {}
-    for i = 1, #owned do
-      local item = owned[i]
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      local entries = record(item.key, done, cap)
-      if entries == 1 then
-        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-      end
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = item
-      end
-    end
-    if #finished > 0 then
-      keep(finished, finite(config[1], 604800),
-        finite(config[2], 50000))
-      do
-        local items, special = finished, special
-        local queue, suffix
-        for i = 1, #items do
-          local item = items[i]
-          if item.queue ~= queue then
-            queue = item.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
-        end
-        if special and any_dependents(items, {}) then
-          for i = 1, #items do
-            release_dependents(items[i].jid)
-          end
-        end
-      end
-    end
-    for i = 1, #queues do
-      if finite(config[3 + i], 0) > 0 then
-        wake(queues[i].queue)
-      end
-    end
-  until true
-end
-if #completed < #items then
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {}
-for i = 1, #items do
+local outcomes = {unpack(items)} -- has its size at once
+for i = 1, n do
   local item = items[i]
   if item.problem then
     outcomes[i] = '!' .. item.problem
@@ -6940,13 +7032,14 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -6958,20 +7051,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -7009,12 +7105,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -7613,8 +7709,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -7634,62 +7732,37 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
+  return delay
+end
+local items, seen = {}, {}
+local function by_queue()
+  local groups, found = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local group = found[item.queue]
+    if not group then
+      group = {}
+      found[item.queue] = group
+      groups[#groups + 1] = group
     end
+    group[#group + 1] = item
   end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
-  }
+  return groups
 end
-local items, groups, by_queue, seen = {}, {}, {}, {}
-local function add_item(item)
-  local queue = item.queue
-  if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
-  end
-  seen[item.jid] = true
-  local group = by_queue[queue]
-  if not group then
-    group = {}
-    by_queue[queue] = group
-    groups[#groups + 1] = group
-  end
-  group[#group + 1] = item
-  items[#items + 1] = item
-end
-local checked = ARGV[3] == '1'
-local at = 4
+local checked, several = ARGV[3] == '1', false
+local at, n = 4, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
@@ -7697,15 +7770,60 @@ while at <= #ARGV do
   if ARGV[at + 5] ~= '0' then
     last = last + whole('Put', 'n', ARGV[at + 5])
   end
-  add_item(read_put(queue, at + 1, first, last, checked))
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 1, first, last, checked
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked or false,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
+  }
+  end
+  if seen[item.jid] then
+    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+  end
+  n = n + 1
+  items[n], seen[item.jid] = item, true
+  several = several or queue ~= items[1].queue
   at = last + 1
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-if #items > 0 then
+if n > 0 then
   do
-    local worker, groups, in_order = ARGV[2], groups, items
+    local worker, groups, in_order = ARGV[2], several and by_queue() or {items}, items
     do
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7741,12 +7859,9 @@ if #items > 0 then
         if idle or 0 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -7813,7 +7928,7 @@ if #items > 0 then
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -7823,7 +7938,7 @@ if #items > 0 then
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end
@@ -9521,8 +9636,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -9541,6 +9658,20 @@ local function place(queue, item, work)
   local n = #work
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
+end
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
 end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -9571,13 +9702,13 @@ local function read_put(queue, at, first, last, checked)
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
     more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
   }
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -9624,12 +9755,9 @@ do
         if idle or 0 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -9696,7 +9824,7 @@ do
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -9706,7 +9834,7 @@ do
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end
@@ -10389,13 +10517,14 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -10407,20 +10536,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -10458,12 +10590,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -10672,15 +10804,20 @@ local function open(i, n)
   return none, 0
 end
 local function reserved_values(heartbeat)
+  local last = '\1' .. stamp .. '\1' .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[1], job[2], job[3], job[4], job[5], job[6],
-      job[7], job[8], stamp, heartbeat,
-    }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+    local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+    if klass and queue and priority and retries and remaining and data and tags and time and
+      not job[9] and not job[10] and not string.find(jid .. klass .. queue ..
+      priority .. retries .. remaining .. data .. tags .. time, '\1', 1, true) then
+      return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time .. last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[9] or false, job[10] or false,
+    }
   end
 end
 local function lock_from(i, jids, out)
@@ -11295,8 +11432,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -11315,6 +11454,20 @@ local function place(queue, item, work)
   local n = #work
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
+end
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
 end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -11345,13 +11498,13 @@ local function read_put(queue, at, first, last, checked)
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
     more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
   }
 end
 local function put_from_arguments(at)
@@ -11394,12 +11547,9 @@ local function put_from_arguments(at)
         if idle or 0 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -11466,7 +11616,7 @@ local function put_from_arguments(at)
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -11476,7 +11626,7 @@ local function put_from_arguments(at)
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end

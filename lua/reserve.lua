@@ -15,10 +15,11 @@
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
---          there are jobs, the names of their fields as one text, separated by spaces, then an
---          array of the values for each job: fields of the job hash, where time is since when the
---          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
---          was released
+--          there are jobs, the names of their fields as one text, separated by spaces, then the
+--          values of each job: fields of the job hash, where time is since when the job is this
+--          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
+--          They are one text, with the byte 1 between them, or an array if a value contains that
+--          byte or is missing
 -- Errors   Reserve()
 -- Cost     2 commands, 2 more and 1 for each queue when there are several, 11 for each that has
 --          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
@@ -39,6 +40,9 @@
 
 -- The names of the values of a job.
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+
+-- The byte between the values of a job in one text.
+local BETWEEN = '\1'
 
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
@@ -174,17 +178,23 @@ local function open(i, n)
 end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. Few jobs have the last two values.
+-- seldom needed. Few jobs have the last two values. Most jobs fit into one text, which is a third
+-- of the work of an array.
 local function reserved_values(heartbeat)
+  local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES], job[REMAINING], job[DATA],
-      job[TAGS], job[TIME], stamp, heartbeat,
-    }
-    if job[FAILURE] or job[SPAWNED_FROM_JID] then
-      values[12], values[13] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
+    local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
+    local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
+    if klass and queue and priority and retries and remaining and data and tags and time and
+      not job[FAILURE] and not job[SPAWNED_FROM_JID] and not string.find(jid .. klass .. queue ..
+      priority .. retries .. remaining .. data .. tags .. time, BETWEEN, 1, true) then
+      return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
+        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time .. last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false,
+    }
   end
 end
 

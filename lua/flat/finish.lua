@@ -60,7 +60,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local none = {}
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -579,32 +578,61 @@ local function read_completed(item, worker)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -623,11 +651,137 @@ local function any_dependents(items, more)
   end
   return count_existing(more) > 0
 end
+local function complete(worker, items)
+  local owned = read_all(items, worker)
+  if #owned == 0 then
+    return
+  end
+  local queues = by_queue(owned)
+  local config
+  do
+    local queues = queues
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    for i = 1, #queues do
+      fields[3 + i] = queues[i].queue .. '-max-concurrency'
+    end
+    config = try('hmget', prefix .. 'config', unpack(fields))
+  end
+  local cap = finite(config[3], 100)
+  local special = any_dependents(owned, {prefix .. 'tracked'})
+  for i = 1, #queues do
+    do
+      local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+        for i = 1, #jids do
+          do
+            local queue, jid = queue, jids[i]
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+          end
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      do
+        local kind, queue, durations = 'run', queue, ran
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
+  local done, finished = entry(now, '"done"'), owned
+  for i = 1, #owned do
+    local item = owned[i]
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    local entries = record(item.key, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+    end
+    if item.next then
+      item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
+    end
+  end
+  if #finished > 0 then
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    do
+      local items, special = finished, special
+      local queue, suffix
+      for i = 1, #items do
+        local item = items[i]
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+        end
+        try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+      end
+      if special and any_dependents(items, {}) then
+        for i = 1, #items do
+          release_dependents(items[i].jid)
+        end
+      end
+    end
+  end
+  for i = 1, #queues do
+    if finite(config[3 + i], 0) > 0 then
+      wake(queues[i].queue)
+    end
+  end
+end
 
 
 
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, first, last)
+local function read_details(item, action, first, last)
+local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -698,7 +852,7 @@ end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
-  local action = item.action
+  item.action, item.delay = action, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -724,14 +878,10 @@ end
 end
 local function read_item(at)
   local item = {
-    action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    delay = 0,
-    depends = none,
-    next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+    key = false, retries = false, ran = false, grace = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -743,10 +893,11 @@ local function read_item(at)
     end
   end
   local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action ~= 'complete' or last >= first then
-    read_details(item, first, last)
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
   end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
   return item, last + 1
 end
 local function give(items)
@@ -1091,17 +1242,25 @@ end
     end
   end
 end
-local items, completed = {}, {}
-local at = 3
+local function to_complete(items)
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action or items[i].action == 'complete' then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+local items, completed = {}, 0
+local at, n = 3, 0
 while at <= #ARGV do
-  local item
-  item, at = read_item(at)
-  items[#items + 1] = item
-  if item.action == 'complete' then
-    completed[#completed + 1] = item
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action or items[n].action == 'complete' then
+    completed = completed + 1
   end
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 do
@@ -1109,133 +1268,14 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #completed > 0 then
-  repeat
-    local worker, items = worker, completed
-    local owned, queues = read_all(items, worker)
-    if #owned == 0 then
-      break
-    end
-    local config
-    do
-      local queues = queues
-      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-      for i = 1, #queues do
-        fields[3 + i] = queues[i].queue .. '-max-concurrency'
-      end
-      config = try('hmget', prefix .. 'config', unpack(fields))
-    end
-    local cap = finite(config[3], 100)
-    local special = any_dependents(owned, {prefix .. 'tracked'})
-    for i = 1, #queues do
-      do
-        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
-          for i = 1, #jids do
-            do
-              local queue, jid = queue, jids[i]
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-            end
-          end
-        end
-        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
-        do
-          local kind, queue, durations = 'run', queue, ran
-          local day = (now - now % 86400)
-          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-          local fields = {'total', 'mean', 'vk'}
-          local seen = count_buckets(durations, fields)
-          local values = try('hmget', key, unpack(fields))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
-          end
-          for i = 1, #durations do
-            local value, before = durations[i], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-          for i = 4, #fields do
-            update[2 * i - 1] = fields[i]
-            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            begin_day(kind, day, queue)
-          end
-        end
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
-      end
-    end
-    local done, finished = entry(now, '"done"'), {}
-    for i = 1, #owned do
-      local item = owned[i]
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      local entries = record(item.key, done, cap)
-      if entries == 1 then
-        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-      end
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = item
-      end
-    end
-    if #finished > 0 then
-      keep(finished, finite(config[1], 604800),
-        finite(config[2], 50000))
-      do
-        local items, special = finished, special
-        local queue, suffix
-        for i = 1, #items do
-          local item = items[i]
-          if item.queue ~= queue then
-            queue = item.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
-        end
-        if special and any_dependents(items, {}) then
-          for i = 1, #items do
-            release_dependents(items[i].jid)
-          end
-        end
-      end
-    end
-    for i = 1, #queues do
-      if finite(config[3 + i], 0) > 0 then
-        wake(queues[i].queue)
-      end
-    end
-  until true
-end
-if #completed < #items then
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {}
-for i = 1, #items do
+local outcomes = {unpack(items)} -- has its size at once
+for i = 1, n do
   local item = items[i]
   if item.problem then
     outcomes[i] = '!' .. item.problem

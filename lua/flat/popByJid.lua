@@ -287,13 +287,14 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -305,20 +306,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -356,12 +360,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end

@@ -466,8 +466,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -487,63 +489,38 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
-  }
+  return delay
 end
 
-local items, groups, by_queue, seen = {}, {}, {}, {}
-local function add_item(item)
-  local queue = item.queue
-  if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+local items, seen = {}, {}
+local function by_queue()
+  local groups, found = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local group = found[item.queue]
+    if not group then
+      group = {}
+      found[item.queue] = group
+      groups[#groups + 1] = group
+    end
+    group[#group + 1] = item
   end
-  seen[item.jid] = true
-  local group = by_queue[queue]
-  if not group then
-    group = {}
-    by_queue[queue] = group
-    groups[#groups + 1] = group
-  end
-  group[#group + 1] = item
-  items[#items + 1] = item
+  return groups
 end
-local checked = ARGV[3] == '1'
-local at = 4
+local checked, several = ARGV[3] == '1', false
+local at, n = 4, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
@@ -551,15 +528,60 @@ while at <= #ARGV do
   if ARGV[at + 5] ~= '0' then
     last = last + whole('Put', 'n', ARGV[at + 5])
   end
-  add_item(read_put(queue, at + 1, first, last, checked))
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 1, first, last, checked
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked or false,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = given.backoff and {'backoff', given.backoff} or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
+  }
+  end
+  if seen[item.jid] then
+    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+  end
+  n = n + 1
+  items[n], seen[item.jid] = item, true
+  several = several or queue ~= items[1].queue
   at = last + 1
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-if #items > 0 then
+if n > 0 then
   do
-    local worker, groups, in_order = ARGV[2], groups, items
+    local worker, groups, in_order = ARGV[2], several and by_queue() or {items}, items
     do
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -595,12 +617,9 @@ if #items > 0 then
         if idle or 1 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -664,7 +683,7 @@ if #items > 0 then
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -674,7 +693,7 @@ if #items > 0 then
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end

@@ -15,10 +15,11 @@
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
---          there are jobs, the names of their fields as one text, separated by spaces, then an
---          array of the values for each job: fields of the job hash, where time is since when the
---          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
---          was released
+--          there are jobs, the names of their fields as one text, separated by spaces, then the
+--          values of each job: fields of the job hash, where time is since when the job is this
+--          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
+--          They are one text, with the byte 1 between them, or an array if a value contains that
+--          byte or is missing
 -- Errors   Reserve()
 -- Cost     2 commands, 2 more and 1 for each queue when there are several, 11 for each that has
 --          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
@@ -721,13 +722,14 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -739,20 +741,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -790,12 +795,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -1005,15 +1010,20 @@ local function open(i, n)
   return none, 0
 end
 local function reserved_values(heartbeat)
+  local last = '\1' .. stamp .. '\1' .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[1], job[2], job[3], job[4], job[5], job[6],
-      job[7], job[8], stamp, heartbeat,
-    }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+    local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+    if klass and queue and priority and retries and remaining and data and tags and time and
+      not job[9] and not job[10] and not string.find(jid .. klass .. queue ..
+      priority .. retries .. remaining .. data .. tags .. time, '\1', 1, true) then
+      return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time .. last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[9] or false, job[10] or false,
+    }
   end
 end
 local function lock_from(i, jids, out)

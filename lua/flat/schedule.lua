@@ -452,8 +452,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -472,6 +474,20 @@ local function place(queue, item, work)
   local n = #work
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
+end
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
 end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
@@ -502,13 +518,13 @@ local function read_put(queue, at, first, last, checked)
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
     more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
   }
 end
 local function put_from_arguments(at)
@@ -551,12 +567,9 @@ local function put_from_arguments(at)
         if idle or 1 == 1 then -- see docs/wake.md
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work, jids, soonest = {}, {}, math.huge
+        local work = {}
         for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
+          group[i].state = place(queue, group[i], work)
         end
         do
           local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
@@ -620,7 +633,7 @@ local function put_from_arguments(at)
         end
         if tracked then
           do
-            local channel, jids = 'put', jids
+            local channel, jids = 'put', jids_of(group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -630,7 +643,7 @@ local function put_from_arguments(at)
           end
         end
         if idle then
-          wake_for(queue, soonest)
+          wake_for(queue, soonest(group))
         end
       end
     end

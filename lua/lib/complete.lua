@@ -165,32 +165,65 @@ local function read_completed(item, worker)
   end
 end
 
--- The items that this worker may complete, and {queue, jids, ran} for each of their queues. The
--- others get a problem, as does a job that is named twice.
+-- Reads all items. Returns those that this worker may complete; the others get a problem, as does a
+-- job that is named twice.
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+
+-- The jids of items, and how long the jobs ran.
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+
+-- Groups items by queue: {queue, items} for each.
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 
 -- Releases the locks of a queue's jobs, and adds to its statistics.
@@ -216,7 +249,7 @@ end
 
 -- Keeps the jobs that are complete for good, and deletes old ones.
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -259,10 +292,11 @@ end
 -- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
 -- data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
-  local owned, queues = read_all(items, worker)
+  local owned = read_all(items, worker)
   if #owned == 0 then
     return
   end
+  local queues = by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Most jobs have no dependents, and none is tracked: one command finds that out.
@@ -273,7 +307,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished = entry(now, '"done"'), {}
+  local done, finished = entry(now, '"done"'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -286,10 +320,15 @@ local function complete(worker, items)
     end
     if item.next then
       item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      finished[#finished + 1] = item
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
     end
   end
   if #finished > 0 then

@@ -129,8 +129,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -181,6 +183,23 @@ local function write_job(queue, item, text)
   end
 end
 
+local function jids_of(group) -- cold
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+
+-- The shortest delay of a queue's jobs.
+local function soonest(group) -- cold
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+end
+
 -- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
 -- tracked jobs if tracked is.
 local function write_all(group, idle, tracked)
@@ -191,12 +210,9 @@ local function write_all(group, idle, tracked)
   if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
-  local work, jids, soonest = {}, {}, math.huge
+  local work = {}
   for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
+    group[i].state = place(queue, group[i], work)
   end
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
   for i = 1, #group do
@@ -209,10 +225,10 @@ local function write_all(group, idle, tracked)
   end
   know_queue(queue)
   if tracked then
-    publish_each_tracked('put', jids)
+    publish_each_tracked('put', jids_of(group))
   end
   if idle then
-    wake_for(queue, soonest)
+    wake_for(queue, soonest(group))
   end
 end
 
@@ -267,20 +283,21 @@ local function read_put(queue, at, first, last, checked)
   if ARGV[at + 3] ~= '0' then
     delay = number('Put', 'delay', ARGV[at + 3])
   end
-  -- All fields are named at once, because growing a table is expensive.
+  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
+  -- room without being there.
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
     more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    key = false, state = false, waits = false, old = false, others = false,
   }
 end
 
