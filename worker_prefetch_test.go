@@ -280,6 +280,18 @@ func TestAWorkerWithShortHandlersAsksSeldom(t *testing.T) {
 	require.Less(t, len(counts), 60)
 }
 
+func TestAWorkerWithShortHandlersAsksSeldomWhileOneOfAnotherQueueIsIdle(t *testing.T) {
+	counts := worksOff(t, qless.WorkerConfig{}, func(client *qless.Client) {
+		other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
+		require.NoError(t, err)
+		other.Handle("K", func(context.Context, *qless.Job) error { return nil })
+		require.NoError(t, other.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, other.Stop(context.Background())) })
+		testkit.Until(t, "it is idle", func() bool { return other.Stats().Idle })
+	})
+	require.Less(t, len(counts), 60)
+}
+
 func TestAWorkerTakesNoMoreAheadThanPrefetchSays(t *testing.T) {
 	for _, count := range worksOff(t, qless.WorkerConfig{Prefetch: 3}, nil) {
 		require.LessOrEqual(t, count, 4)
@@ -294,14 +306,6 @@ func TestNothingIsTakenAhead(t *testing.T) {
 		"if it is switched off": {qless.WorkerConfig{Prefetch: -1}, nil},
 		"of a queue with a max-concurrency": {qless.WorkerConfig{}, func(client *qless.Client) {
 			require.NoError(t, client.Queue("q").SetMaxConcurrency(t.Context(), 1000))
-		}},
-		"while another worker is idle": {qless.WorkerConfig{}, func(client *qless.Client) {
-			other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
-			require.NoError(t, err)
-			other.Handle("K", func(context.Context, *qless.Job) error { return nil })
-			require.NoError(t, other.Start(t.Context()))
-			t.Cleanup(func() { require.NoError(t, other.Stop(context.Background())) })
-			testkit.Until(t, "it is idle", func() bool { return other.Stats().Idle })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

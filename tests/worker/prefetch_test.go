@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -86,16 +88,76 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		require.Empty(t, e.take("1", "3", order, "A", "B"), "it is idle itself")
+		require.Empty(t, e.take("1", "3", order, "A", "B", "D"), "it is idle itself")
 		e.fill(abc)
-		e.reserve("other", 1, order, "0", "", "elsewhere")
-		e.rdb.SAdd(t.Context(), "ql:x:idle", "w") // though it was woken
-		require.Len(t, e.take("1", "3", order, "A", "B"), 1)
-		require.Empty(t, e.take("0", "3", order, "A", "B"))
+		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
+		e.idle("w", "A") // though it was woken
+		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 1)
+		require.Empty(t, e.take("0", "3", order, "D", "A"))
 		e.rdb.Del(t.Context(), "ql:x:idle")
-		e.rdb.SAdd(t.Context(), "ql:x:idle", "w")
-		require.Len(t, e.take("1", "3", order, "A", "B"), 4, "only it was idle")
+		e.idle("w", "A")
+		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 4, "only it was idle")
 		require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+	}
+}
+
+// idle has the server count a worker among the idle ones of a queue.
+func (e *env) idle(worker, queue string) {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), "ql:x:idle", worker).Err())
+	require.NoError(e.t, e.rdb.ZAdd(e.t.Context(), "ql:x:idle:"+queue, zmember(1, worker)).Err())
+}
+
+func TestReserveTakesJobsAheadWhileWorkersOfOtherQueuesAreIdle(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.fill(abc)
+		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
+		e.idle("busy", "A")
+		e.rdb.SRem(t.Context(), "ql:x:idle", "busy")
+		require.Len(t, e.take("1", "3", order, "A", "B"), 4)
+		require.Len(t, e.take("0", "3", order, "A", "C"), 3)
+		require.Equal(t, []string{"other"}, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+	}
+}
+
+// It looks at so many queues and workers, and when there are more, it takes nothing ahead.
+func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"q": 20})
+	e.idle("other", "elsewhere")
+	queues := []string{"q"}
+	for i := range 99 {
+		queues = append(queues, fmt.Sprint("empty", i))
+	}
+	require.Len(t, e.take("0", "3", "ordered", queues...), 3)
+	require.Empty(t, e.take("0", "3", "ordered", append(queues, "one more")...))
+	var gone []redis.Z
+	for i := range 100 {
+		gone = append(gone, zmember(2, fmt.Sprint("gone", i)))
+	}
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", gone...)
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty1", gone[:50]...)
+	require.Len(t, e.take("0", "3", "ordered", queues...), 3)
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty2", zmember(0, "first"))
+	require.Empty(t, e.take("0", "3", "ordered", queues...))
+	e.rdb.ZRem(t.Context(), "ql:x:idle:empty2", "first")
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", zmember(3, "last"))
+	require.Empty(t, e.take("0", "3", "ordered", queues...))
+}
+
+func TestReserveTakesNothingAheadIfItCanNotTellWhoIsIdle(t *testing.T) {
+	for key, damage := range map[string]func(e *env) error{
+		"x:idle":   func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle", "", 0).Err() },
+		"x:idle:q": func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle:q", "", 0).Err() },
+	} {
+		e := newEnv(t)
+		e.fill(map[string]int{"q": 5})
+		e.idle("other", "elsewhere")
+		e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+		e.rdb.Del(t.Context(), "ql:"+key)
+		require.NoError(t, damage(e))
+		require.Len(t, e.take("1", "3", "ordered", "q"), 1, key)
 	}
 }
 
@@ -122,6 +184,24 @@ func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	alone := cost("1", "0")
 	require.Equal(t, alone, cost("0", "1"))
 	require.Equal(t, cost("5", "0"), cost("1", "4"))
+}
+
+// What the header of reserve says of its cost.
+func TestCommandsThatLookingForIdleWorkersCosts(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"q": 20})
+	e.idle("other", "elsewhere")
+	e.take("1", "0", "ordered", "q") // the first of a day costs more
+	cost := func(ahead string, queues ...string) int {
+		return len(e.server.Commands(t, func() { e.take("1", ahead, "ordered", queues...) }))
+	}
+	const job = 3
+	alone := cost("0", "q")
+	require.Equal(t, alone+job+1, cost("1", "q"))
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	several := cost("0", "q", "b", "c")
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	require.Equal(t, several+job+3+1, cost("1", "q", "b", "c"))
 }
 
 func TestReleasedJobsKeepTheirPlaces(t *testing.T) {
