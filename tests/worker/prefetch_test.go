@@ -61,6 +61,97 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 	end <- nil
 }
 
+// While the queue is paused, nobody gets what was given back.
+func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
+	e := newLiveEnv(t)
+	w, end := e.overruns()
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	require.Equal(t, reported{"release", "5"}, w.outcome("m"))
+	until(t, "the others wait too", func() bool { return e.counts("q").Waiting == 3 })
+	e.put("q", qless.JID("new"))
+	end <- nil
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("long"))
+	require.Empty(t, e.pops("q", 10))
+	w.stop()
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.Equal(t, []string{"m", "z", "a", "new"}, jids(e.pops("q", 10)))
+}
+
+// sinceRelease returns how many jobs the worker asked for ahead in each reserve since it released
+// some, and how many it had been given by then.
+func (w *testWorker) sinceRelease() (aheads []string, given []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	released, sum := false, 0
+	for _, c := range w.calls {
+		for _, outcome := range c.outcomes() {
+			released = released || outcome.action == "release"
+		}
+		if released && c.script == "reserve" && c.err == nil {
+			aheads, given = append(aheads, c.args[6]), append(given, sum)
+			sum += len(reservedJIDs(c.reply))
+		}
+	}
+	return aheads, given
+}
+
+func TestAWorkerThatHadToGiveBackTakesNothingAheadForAWhile(t *testing.T) {
+	e := newLiveEnv(t)
+	w, end := e.overruns()
+	require.Equal(t, reported{"release", "5"}, w.outcome("m"))
+	end <- nil
+	for range 20 {
+		e.put("q")
+	}
+	w.ends(e.put("q"))
+	aheads, given := w.sinceRelease()
+	require.NotEmpty(t, aheads)
+	for i, ahead := range aheads {
+		if given[i] < 7 { // and the long one
+			require.Equal(t, "0", ahead, "after %d jobs", given[i])
+		}
+	}
+}
+
+// Two workers share a queue. One of them gets a job that does not end, with others behind it.
+func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
+	e := newLiveEnv(t)
+	client := e.client(e.rdb, qless.WithClock(nil))
+	group, err := qless.NewWorkerGroup([]*qless.Client{client, client}, qless.WorkerConfig{
+		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour,
+	})
+	require.NoError(t, err)
+	handler, running, end := hold()
+	ran := make(chan string, 1000)
+	group.Handle("Long", handler)
+	group.Handle("K", func(_ context.Context, job *qless.Job) error { ran <- job.JID; return nil })
+	require.NoError(t, group.Start(t.Context()))
+	const rounds, before, behind = 5, 100, 30
+	seen := map[string]bool{}
+	for range rounds {
+		specs := make([]qless.JobSpec, before+1+behind)
+		for i := range specs {
+			specs[i].Klass = "K"
+		}
+		specs[before].Klass = "Long"
+		_, err := e.Queue("q").PutMany(t.Context(), specs)
+		require.NoError(t, err)
+		for range before + behind {
+			seen[soon(t, "a job", ran)] = true
+		}
+		soon(t, "the long job", running)
+		end <- nil
+	}
+	require.NoError(t, group.Drain(t.Context()))
+	require.Len(t, seen, rounds*(before+behind), "each ran once")
+	completed := 0
+	for _, w := range group.Workers() {
+		require.NotZero(t, w.Stats().Completed)
+		completed += w.Stats().Completed
+	}
+	require.Equal(t, rounds*(before+1+behind), completed)
+}
+
 // take calls the script reserve for a worker, and returns the jids.
 func (e *env) take(count, ahead, order string, queues ...string) []string {
 	e.t.Helper()
