@@ -10676,8 +10676,35 @@ do
 end
 local special = call('exists', prefix .. 'paused_queues', idle) > 0
 local function others_idle()
-  local own = try('sismember', idle, worker) == 1 and 1 or 0
-  return finite(try('scard', idle), 2) > own
+  if #queues > 100 then
+    return true
+  end
+  local seen, others = {[worker] = true}, {}
+  for i = 1, #queues do
+    local waiting = try('zrange', prefix .. 'x:idle:' .. queues[i], 0, 100 + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        others[#others + 1] = name
+      end
+    end
+    if #others > 100 then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
 end
 local limit = count
 if ahead > 0 and not (special and others_idle()) then

@@ -9,8 +9,8 @@
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
---          ahead     how many jobs more it takes if no other worker is idle; none of a queue with
---                    a max-concurrency, nor after one
+--          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
+--                    none of a queue with a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
@@ -22,11 +22,11 @@
 --          byte or is missing
 -- Errors   Reserve()
 -- Cost     2 commands, 2 more and 1 for each queue when there are several, 11 for each that has
---          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; 2 more with
---          ahead when a worker is idle
+--          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; with
+--          ahead when a worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd scard set sismember smismember srem time zadd zcard zcount
+--          pubsub|numsub rpop rpush sadd set sismember smismember srem time zadd zcard zcount
 --          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
 --          zscore
 
@@ -67,10 +67,40 @@ must_publish()
 -- One command asks for paused queues and for idle workers: there are seldom any.
 local special = call('exists', prefix .. 'paused_queues', idle) > 0
 
--- Whether another worker is idle.
+-- How many queues, and how many workers that waited for them, others_idle looks at.
+local LOOKED = 100
+
+-- Whether another worker may be idle that waits for one of the queues.
 local function others_idle() -- cold
-  local own = try('sismember', idle, worker) == 1 and 1 or 0
-  return finite(try('scard', idle), 2) > own
+  if #queues > LOOKED then
+    return true
+  end
+  local seen, others = {[worker] = true}, {}
+  for i = 1, #queues do
+    local waiting = try('zrange', prefix .. 'x:idle:' .. queues[i], 0, LOOKED + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        others[#others + 1] = name
+      end
+    end
+    if #others > LOOKED then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
 end
 
 -- How many jobs to take: ahead only those that no idle worker could take.
