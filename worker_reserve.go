@@ -147,7 +147,7 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	case OrderRoundRobin:
 		order = "round-robin"
 	case OrderShuffled:
-		order = "round-robin"
+		order = "shuffled"
 		queues = slices.Clone(queues)
 		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	}

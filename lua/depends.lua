@@ -6,7 +6,8 @@
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
--- Needs    del hdel hget hmget hset publish sadd smembers srem time zadd zpopmax zpopmin zrem
+-- Needs    del exists expire hdel hget hmget hset publish sadd smembers srem time zadd zpopmax
+--          zpopmin zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -1451,18 +1451,21 @@ do
     end
     keys[#keys + 1] = prefix .. 'x:idle'
     keys[#keys + 1] = prefix .. 'tracked'
-    local existing, tracked = count_existing(keys), false
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+      known_empty = call('exists', prefix .. 'x:empty') == 1
+      plain = plain and
+        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle, tracked = groups[g], idle, tracked
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -1545,6 +1548,15 @@ do
               if scores[i] then
                 try('publish', prefix .. channel, jids[i])
               end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
             end
           end
         end
@@ -1684,6 +1696,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -1707,6 +1725,7 @@ local function free(jid, released)
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
   local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
@@ -1983,6 +2002,12 @@ local function advance(item, cap)
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -2079,6 +2104,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
 end
@@ -2741,6 +2767,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_unlisted(queue)
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
@@ -3000,6 +3032,7 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
+    note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
 end
@@ -3972,6 +4005,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
@@ -3994,6 +4033,7 @@ end
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
 local jid
@@ -4246,6 +4286,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -4269,6 +4315,7 @@ local function free(jid, released)
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
   local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
@@ -4508,6 +4555,12 @@ local function publish_queue(queue)
     try('publish', prefix .. 'x:queues', queue)
   end
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -4598,6 +4651,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
 end
@@ -5040,6 +5094,12 @@ local function publish_queue(queue)
     try('publish', prefix .. 'x:queues', queue)
   end
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
@@ -5334,6 +5394,7 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
+    note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
 end
@@ -7840,18 +7901,21 @@ if n > 0 then
     end
     keys[#keys + 1] = prefix .. 'x:idle'
     keys[#keys + 1] = prefix .. 'tracked'
-    local existing, tracked = count_existing(keys), false
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+      known_empty = call('exists', prefix .. 'x:empty') == 1
+      plain = plain and
+        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle, tracked = groups[g], idle, tracked
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -7934,6 +7998,15 @@ if n > 0 then
               if scores[i] then
                 try('publish', prefix .. channel, jids[i])
               end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
             end
           end
         end
@@ -8434,6 +8507,13 @@ do
   end
 end
 if not kept then
+  do
+    local queue, known = queue
+    if (known or call('exists', prefix .. 'x:empty') == 1)
+      and try('sadd', prefix .. 'x:filled', queue) == 1 then
+      call('expire', prefix .. 'x:filled', 1)
+    end
+  end
   wake_for(queue, offset)
 end
 return jid
@@ -8804,6 +8884,13 @@ if changes.queue or changes.interval then
           end
         end
       end
+    end
+  end
+  do
+    local queue, known = target
+    if (known or call('exists', prefix .. 'x:empty') == 1)
+      and try('sadd', prefix .. 'x:filled', queue) == 1 then
+      call('expire', prefix .. 'x:filled', 1)
     end
   end
   wake_for(target, due - now)
@@ -9736,18 +9823,21 @@ do
     end
     keys[#keys + 1] = prefix .. 'x:idle'
     keys[#keys + 1] = prefix .. 'tracked'
-    local existing, tracked = count_existing(keys), false
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+      known_empty = call('exists', prefix .. 'x:empty') == 1
+      plain = plain and
+        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle, tracked = groups[g], idle, tracked
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -9833,6 +9923,15 @@ do
             end
           end
         end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
         if idle then
           wake_for(queue, soonest(group))
         end
@@ -9889,21 +9988,6 @@ local function integer(area, name, text)
     end
   end
   return n
-end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
-  end
 end
 local none = {}
 local stamp = ARGV[1]
@@ -10653,16 +10737,34 @@ do
   end
   ahead = n
 end
-local queues = {}
-for i = 9, #ARGV do
-  queues[i - 8] = named('Reserve', 'queue', ARGV[i])
-end
-if #queues == 0 or #queues > 1000 then
+if #ARGV < 9 or #ARGV > 1008 then
   do
     local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
     error(area .. '(): ' .. message)
   end
-elseif order ~= 'ordered' and order ~= 'round-robin' then
+end
+local queues = {unpack(ARGV, 9)}
+for i = 1, #queues do
+  if queues[i] == '' then
+    repeat
+      local area, name, text = 'Reserve', 'queue', ''
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        break
+      end
+    until true
+  end
+end
+if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
   do
     local area, message = 'Reserve', 'Unknown order "' .. tostring(order) .. '"'
     error(area .. '(): ' .. message)
@@ -10785,10 +10887,32 @@ if limit == 0 then
 end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
+local marks, chosen = string.rep('0', #queues), '0'
+local remembers = #queues > 1 and order ~= 'shuffled'
+local filled, found_empty = none, {}
+local function mark(list, with)
+  local marked = {}
+  for i = 1, #list do
+    marked[list[i]] = true
+  end
+  for i = 1, #queues do
+    if marked[queues[i]] then
+      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
+    end
+  end
+end
 local function is_empty(queue)
+  if #queues == 1 then
+    return false
+  end
   local key = (prefix .. 'q:' .. queue .. '-' .. '')
-  return #queues > 1 and
-    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+    return false
+  end
+  if chosen == '0' then
+    found_empty[#found_empty + 1] = queue
+  end
+  return true
 end
 local function open_one(i, n)
   local queue = queues[i]
@@ -10853,21 +10977,26 @@ local function lock_from(i, jids, out)
   end
 end
 local function take_ordered(out)
-  for i = 1, #queues do
-    local expired, more = open(i, #out)
-    lock_from(i, expired, out)
-    while more > 0 do
-      local jids = take_work(take, queues[i], more)
-      if #jids == 0 then
-        break
+  local i = string.find(marks, chosen, 1, true)
+  while i do
+    do
+      local i, out = i, out
+      local expired, more = open(i, #out)
+      lock_from(i, expired, out)
+      while more > 0 do
+        local jids = take_work(take, queues[i], more)
+        if #jids == 0 then
+          break
+        end
+        local before = #out
+        lock_from(i, jids, out)
+        more = more - (#out - before)
       end
-      local before = #out
-      lock_from(i, jids, out)
-      more = more - (#out - before)
     end
     if math.max(0, limit - (#out)) == 0 then
       return
     end
+    i = string.find(marks, chosen, i + 1, true)
   end
 end
 local function take_round_robin(out)
@@ -10917,9 +11046,12 @@ end
         if ready >= math.max(0, limit - (#out)) then
           break
         end
-        local expired
-        expired, more[i] = open(i, #out)
-        lock_from(i, expired, out)
+        more[i] = 0
+        if string.sub(marks, i, i) == chosen then
+          local expired
+          expired, more[i] = open(i, #out)
+          lock_from(i, expired, out)
+        end
         opened = turn
       end
       local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
@@ -11011,11 +11143,44 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
+local function take_all(out)
+  if order == 'ordered' then
+    take_ordered(out)
+  else
+    take_round_robin(out)
+  end
+end
 local out = {}
-if order == 'ordered' then
-  take_ordered(out)
-else
-  take_round_robin(out)
+if remembers then
+  do
+    local stored = try('hget', prefix .. 'x:empty', table.concat(queues, '\0'))
+    local since = try('smembers', prefix .. 'x:filled')
+    if type(stored) == 'string' and #stored == #queues and not since.err then
+      marks, filled = stored, since
+      if #filled > 0 then
+        mark(filled, '0')
+      end
+    end
+  end
+end
+take_all(out)
+if #out < count and string.find(marks, '1', 1, true) then
+  chosen = '1'
+  take_all(out) -- before the worker becomes idle
+end
+if remembers and #found_empty > 0 then
+  do
+    local empty = prefix .. 'x:empty'
+    local first = call('exists', empty) == 0
+    mark(found_empty, '1')
+    try('hset', empty, table.concat(queues, '\0'), marks)
+    if first then
+      call('expire', empty, 1)
+      call('del', prefix .. 'x:filled')
+    elseif #filled > 0 then
+      call('srem', prefix .. 'x:filled', unpack(found_empty))
+    end
+  end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
@@ -11555,18 +11720,21 @@ local function put_from_arguments(at)
     end
     keys[#keys + 1] = prefix .. 'x:idle'
     keys[#keys + 1] = prefix .. 'tracked'
-    local existing, tracked = count_existing(keys), false
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+      known_empty = call('exists', prefix .. 'x:empty') == 1
+      plain = plain and
+        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle, tracked = groups[g], idle, tracked
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -11649,6 +11817,15 @@ local function put_from_arguments(at)
               if scores[i] then
                 try('publish', prefix .. channel, jids[i])
               end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
             end
           end
         end
@@ -12961,6 +13138,13 @@ do
     end
     for i = 1, #queues do
       know_unlisted(queues[i])
+      do
+        local queue, known = queues[i]
+        if (known or call('exists', prefix .. 'x:empty') == 1)
+          and try('sadd', prefix .. 'x:filled', queue) == 1 then
+          call('expire', prefix .. 'x:filled', 1)
+        end
+      end
       wake(queues[i])
     end
   end
@@ -13228,6 +13412,13 @@ do
     end
     for i = 1, #queues do
       know_unlisted(queues[i])
+      do
+        local queue, known = queues[i]
+        if (known or call('exists', prefix .. 'x:empty') == 1)
+          and try('sadd', prefix .. 'x:filled', queue) == 1 then
+          call('expire', prefix .. 'x:filled', 1)
+        end
+      end
       wake(queues[i])
     end
   end
@@ -13465,6 +13656,13 @@ do
   end
   for i = 1, #queues do
     know_unlisted(queues[i])
+    do
+      local queue, known = queues[i]
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
     wake(queues[i])
   end
 end

@@ -9,7 +9,7 @@
 -- Cost     4 commands
 -- Repeat   once
 -- Waits    for replicas
--- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -63,6 +63,7 @@ call('hset', recur_key(jid),
   'backlog', backlog)
 know_queue(queue)
 if not kept then
+  note_filled(queue)
   wake_for(queue, offset)
 end
 return jid

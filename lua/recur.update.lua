@@ -6,7 +6,7 @@
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
 -- Repeat   once
--- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -53,6 +53,7 @@ if changes.queue or changes.interval then
   if changes.queue then
     know_queue(target)
   end
+  note_filled(target)
   wake_for(target, due - now)
 end
 for option, value in pairs(changes) do

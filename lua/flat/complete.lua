@@ -147,6 +147,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -170,6 +176,7 @@ local function free(jid, released)
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
   local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
@@ -454,6 +461,12 @@ local function advance(item, cap)
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -547,6 +560,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
 end

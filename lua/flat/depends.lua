@@ -6,7 +6,8 @@
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
--- Needs    del hdel hget hmget hset publish sadd smembers srem time zadd zpopmax zpopmin zrem
+-- Needs    del exists expire hdel hget hmget hset publish sadd smembers srem time zadd zpopmax
+--          zpopmin zrem
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -102,6 +103,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
@@ -124,6 +131,7 @@ end
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
 

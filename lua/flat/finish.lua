@@ -122,6 +122,12 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
@@ -145,6 +151,7 @@ local function free(jid, released)
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
   local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
@@ -389,6 +396,12 @@ end
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
@@ -479,6 +492,7 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
 end
@@ -921,6 +935,12 @@ end
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
@@ -1215,6 +1235,7 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
+    note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
 end

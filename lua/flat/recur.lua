@@ -9,7 +9,7 @@
 -- Cost     4 commands
 -- Repeat   once
 -- Waits    for replicas
--- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -248,6 +248,13 @@ do
   end
 end
 if not kept then
+  do
+    local queue, known = queue
+    if (known or call('exists', prefix .. 'x:empty') == 1)
+      and try('sadd', prefix .. 'x:filled', queue) == 1 then
+      call('expire', prefix .. 'x:filled', 1)
+    end
+  end
   wake_for(queue, offset)
 end
 return jid

@@ -6,7 +6,7 @@
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
 -- Repeat   once
--- Needs    hmget hset publish srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -177,6 +177,13 @@ if changes.queue or changes.interval then
           try('publish', prefix .. 'x:queues', queue)
         end
       end
+    end
+  end
+  do
+    local queue, known = target
+    if (known or call('exists', prefix .. 'x:empty') == 1)
+      and try('sadd', prefix .. 'x:filled', queue) == 1 then
+      call('expire', prefix .. 'x:filled', 1)
     end
   end
   wake_for(target, due - now)

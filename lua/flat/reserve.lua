@@ -4,7 +4,8 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, count, order, cursor, poll, claim, ahead, queue...
 --          order     'ordered': a queue is asked when those before it have no more;
---                    'round-robin': one job of each queue in turn
+--                    'round-robin': one job of each queue in turn;
+--                    'shuffled': the same, and the next call has another order of queues
 --          cursor    which queue is asked first by round-robin, from 0
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
@@ -21,14 +22,15 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     2 commands, 2 more and 1 for each queue when there are several, 11 for each that has
---          jobs, 3 for each job; 4 for each queue more when the worker becomes idle; with
---          ahead when a worker is idle, 1 for each queue, up to 100, and 1 more
+-- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
+--          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
+--          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
+--          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd set sismember smismember srem time zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
---          zscore
+--          pubsub|numsub rpop rpush sadd set sismember smembers smismember srem time zadd zcard
+--          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
+--          zrevrange zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -78,21 +80,6 @@ local function integer(area, name, text)
     end
   end
   return n
-end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
-  end
 end
 local none = {}
 
@@ -859,16 +846,34 @@ do
   end
   ahead = n
 end
-local queues = {}
-for i = 9, #ARGV do
-  queues[i - 8] = named('Reserve', 'queue', ARGV[i])
-end
-if #queues == 0 or #queues > 1000 then
+if #ARGV < 9 or #ARGV > 1008 then
   do
     local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
     error(area .. '(): ' .. message)
   end
-elseif order ~= 'ordered' and order ~= 'round-robin' then
+end
+local queues = {unpack(ARGV, 9)}
+for i = 1, #queues do
+  if queues[i] == '' then
+    repeat
+      local area, name, text = 'Reserve', 'queue', ''
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        break
+      end
+    until true
+  end
+end
+if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
   do
     local area, message = 'Reserve', 'Unknown order "' .. tostring(order) .. '"'
     error(area .. '(): ' .. message)
@@ -991,10 +996,32 @@ if limit == 0 then
 end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
+local marks, chosen = string.rep('0', #queues), '0'
+local remembers = #queues > 1 and order ~= 'shuffled'
+local filled, found_empty = none, {}
+local function mark(list, with)
+  local marked = {}
+  for i = 1, #list do
+    marked[list[i]] = true
+  end
+  for i = 1, #queues do
+    if marked[queues[i]] then
+      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
+    end
+  end
+end
 local function is_empty(queue)
+  if #queues == 1 then
+    return false
+  end
   local key = (prefix .. 'q:' .. queue .. '-' .. '')
-  return #queues > 1 and
-    call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') == 0
+  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
+    return false
+  end
+  if chosen == '0' then
+    found_empty[#found_empty + 1] = queue
+  end
+  return true
 end
 local function open_one(i, n)
   local queue = queues[i]
@@ -1059,21 +1086,26 @@ local function lock_from(i, jids, out)
   end
 end
 local function take_ordered(out)
-  for i = 1, #queues do
-    local expired, more = open(i, #out)
-    lock_from(i, expired, out)
-    while more > 0 do
-      local jids = take_work(take, queues[i], more)
-      if #jids == 0 then
-        break
+  local i = string.find(marks, chosen, 1, true)
+  while i do
+    do
+      local i, out = i, out
+      local expired, more = open(i, #out)
+      lock_from(i, expired, out)
+      while more > 0 do
+        local jids = take_work(take, queues[i], more)
+        if #jids == 0 then
+          break
+        end
+        local before = #out
+        lock_from(i, jids, out)
+        more = more - (#out - before)
       end
-      local before = #out
-      lock_from(i, jids, out)
-      more = more - (#out - before)
     end
     if math.max(0, limit - (#out)) == 0 then
       return
     end
+    i = string.find(marks, chosen, i + 1, true)
   end
 end
 local function take_round_robin(out)
@@ -1123,9 +1155,12 @@ end
         if ready >= math.max(0, limit - (#out)) then
           break
         end
-        local expired
-        expired, more[i] = open(i, #out)
-        lock_from(i, expired, out)
+        more[i] = 0
+        if string.sub(marks, i, i) == chosen then
+          local expired
+          expired, more[i] = open(i, #out)
+          lock_from(i, expired, out)
+        end
         opened = turn
       end
       local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
@@ -1217,11 +1252,44 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
+local function take_all(out)
+  if order == 'ordered' then
+    take_ordered(out)
+  else
+    take_round_robin(out)
+  end
+end
 local out = {}
-if order == 'ordered' then
-  take_ordered(out)
-else
-  take_round_robin(out)
+if remembers then
+  do
+    local stored = try('hget', prefix .. 'x:empty', table.concat(queues, '\0'))
+    local since = try('smembers', prefix .. 'x:filled')
+    if type(stored) == 'string' and #stored == #queues and not since.err then
+      marks, filled = stored, since
+      if #filled > 0 then
+        mark(filled, '0')
+      end
+    end
+  end
+end
+take_all(out)
+if #out < count and string.find(marks, '1', 1, true) then
+  chosen = '1'
+  take_all(out) -- before the worker becomes idle
+end
+if remembers and #found_empty > 0 then
+  do
+    local empty = prefix .. 'x:empty'
+    local first = call('exists', empty) == 0
+    mark(found_empty, '1')
+    try('hset', empty, table.concat(queues, '\0'), marks)
+    if first then
+      call('expire', empty, 1)
+      call('del', prefix .. 'x:filled')
+    elseif #filled > 0 then
+      call('srem', prefix .. 'x:filled', unpack(found_empty))
+    end
+  end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true

@@ -165,6 +165,12 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function know_unlisted(queue)
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
@@ -422,6 +428,7 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
+    note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
 end

@@ -548,18 +548,21 @@ local function put_from_arguments(at)
     end
     keys[#keys + 1] = prefix .. 'x:idle'
     keys[#keys + 1] = prefix .. 'tracked'
-    local existing, tracked = count_existing(keys), false
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+      known_empty = call('exists', prefix .. 'x:empty') == 1
+      plain = plain and
+        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
     if not plain then
       prepare(worker, in_order)
     end
     for g = 1, #groups do
       do
-        local group, idle, tracked = groups[g], idle, tracked
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
         local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -639,6 +642,15 @@ local function put_from_arguments(at)
               if scores[i] then
                 try('publish', prefix .. channel, jids[i])
               end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
             end
           end
         end

@@ -6,8 +6,8 @@
 -- Errors   Unfail.group()
 -- Cost     4 commands, 4 a queue, 6 a job
 -- Repeat   once
--- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush srem
---          time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush sadd
+--          srem time zadd zcard zpopmax zpopmin zscore
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -275,6 +275,13 @@ do
     end
     for i = 1, #queues do
       know_unlisted(queues[i])
+      do
+        local queue, known = queues[i]
+        if (known or call('exists', prefix .. 'x:empty') == 1)
+          and try('sadd', prefix .. 'x:filled', queue) == 1 then
+          call('expire', prefix .. 'x:filled', 1)
+        end
+      end
       wake(queues[i])
     end
   end

@@ -6,8 +6,8 @@
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     12 commands
 -- Repeat   once
--- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush srem
---          time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush sadd
+--          srem time zadd zcard zpopmax zpopmin zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -245,6 +245,13 @@ do
   end
   for i = 1, #queues do
     know_unlisted(queues[i])
+    do
+      local queue, known = queues[i]
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
     wake(queues[i])
   end
 end

@@ -114,6 +114,7 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
+  note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
 end

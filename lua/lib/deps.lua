@@ -86,6 +86,7 @@ local function free(jid, released) -- cold
   if job[4] then
     call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
 

@@ -121,6 +121,7 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
+    note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
 end

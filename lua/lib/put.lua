@@ -201,8 +201,8 @@ local function soonest(group) -- cold
 end
 
 -- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
--- tracked jobs if tracked is.
-local function write_all(group, idle, tracked)
+-- tracked jobs if tracked is. known_empty says that reserves pass over some queues.
+local function write_all(group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
   local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
@@ -227,6 +227,9 @@ local function write_all(group, idle, tracked)
   if tracked then
     publish_each_tracked('put', jids_of(group))
   end
+  if known_empty then
+    note_filled(queue, true)
+  end
   if idle then
     wake_for(queue, soonest(group))
   end
@@ -246,20 +249,24 @@ local function put(worker, groups, in_order)
       plain = false
     end
   end
-  -- One command asks for existing jobs, idle workers and tracked jobs: most puts find none of them.
+  -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
+  -- none of them.
   keys[#keys + 1] = prefix .. 'x:idle'
   keys[#keys + 1] = prefix .. 'tracked'
-  local existing, tracked = count_existing(keys), false
+  keys[#keys + 1] = prefix .. 'x:empty'
+  local existing, tracked, known_empty = count_existing(keys), false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
-    plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
+    known_empty = call('exists', prefix .. 'x:empty') == 1
+    plain = plain and
+      existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
   end
   if not plain then
     prepare(worker, in_order)
   end
   for g = 1, #groups do
-    write_all(groups[g], idle, tracked)
+    write_all(groups[g], idle, tracked, known_empty)
   end
 end
 

@@ -62,6 +62,7 @@ local function unfail(jobs)
   unfile_failures(jids)
   for i = 1, #queues do
     know_unlisted(queues[i])
+    note_filled(queues[i])
     wake(queues[i])
   end
 end

@@ -16,6 +16,15 @@ local function leave_queue(queue, jid)
   try('zrem', queue_key(queue, 'depends'), jid)
 end
 
+-- Called when jobs were added to a queue that may have had none: reserves pass over the queues in
+-- x:empty. A caller that knows that there are some says so.
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+
 -- Whether any job in a part of a queue is due. Counting is the cheapest way to find out.
 local function is_due(queue, part)
   return call('zcount', queue_key(queue, part), '-inf', stamp) > 0
