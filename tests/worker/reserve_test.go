@@ -264,8 +264,8 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 		var queues []string
 		for i := range 50 {
 			queues = append(queues, fmt.Sprintf("q%d", i))
-			for range 10 {
-				e.put(queues[i])
+			for n := range 10 {
+				e.put(queues[i], qless.JID(fmt.Sprintf("%s.%d.", queues[i], n)))
 			}
 		}
 		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
