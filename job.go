@@ -63,6 +63,9 @@ type Job struct {
 	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
 
+	// Headers are texts that travel with the job: see [Header].
+	Headers map[string]string `json:"headers,omitempty"`
+
 	// History is what happened to the job, oldest first.
 	History []HistoryEntry `json:"history,omitempty"`
 
@@ -231,7 +234,7 @@ func (j *Job) Complete(ctx context.Context) error {
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
 // retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
-// [Priority], [Retries] or [Tags]; what the options do not set stays as it was.
+// [Priority], [Retries], [Tags] or headers; what the options do not set stays as it was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [JID], [Priority], [Retries] or [Tags].
+	// [DependsOn], [Header], [Headers], [JID], [Priority], [Retries] or [Tags].
 	PutOption interface{ applyPut(*callOptions) }
 
-	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Priority],
-	// [Retries] or [Tags].
+	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
+	// [Headers], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
 	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
@@ -41,6 +41,9 @@ type callOptions struct {
 	offset   time.Duration
 	group    string
 	message  string
+
+	headers   map[string]string
+	noHeaders bool // an existing job loses its headers, unless there are others
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -197,7 +200,7 @@ func (c *callOptions) check(op string) error {
 			return invalid(op, c.jid, "the job depends on itself")
 		}
 	}
-	return nil
+	return c.checkHeaders(op)
 }
 
 // checkNumber returns an error unless a number is in the range that replies preserve exactly.
@@ -236,7 +239,7 @@ func (c *callOptions) nextArgs() []any {
 	if len(c.depends) > 0 {
 		args = append(args, "depends", jsonList(c.depends))
 	}
-	return args
+	return anys(args, c.storedArgs()...)
 }
 
 // jsonList encodes names as a JSON array.

@@ -78,7 +78,7 @@ func (p *put) optionArgs(args []any) []any {
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
 	}
-	return args
+	return anys(args, p.options.storedArgs()...)
 }
 
 // newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
@@ -121,6 +121,9 @@ const putBatch = 1000
 func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	puts, err := newPuts(q.name, jobs)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.client.addAllHeaders(ctx, puts); err != nil {
 		return nil, err
 	}
 	return q.client.putAll(ctx, puts)

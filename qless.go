@@ -38,11 +38,13 @@ type Client struct {
 	batcher   *putBatcher      // nil if unbatched
 	replicas  *script.Replicas // nil if puts don't wait for any
 
-	observe func(ctx context.Context, call Call) // nil without an observer
+	observe func(ctx context.Context, call Call)        // nil without an observer
+	headers func(ctx context.Context) map[string]string // nil without headers
 }
 
-// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithLogger],
-// [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName], [WithoutBatching].
+// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithHeaders],
+// [WithLogger], [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName],
+// [WithoutBatching].
 type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients

@@ -48,6 +48,9 @@ func (q *Queue) Put(
 	if err != nil {
 		return "", err
 	}
+	if err := q.client.addHeaders(ctx, p); err != nil {
+		return "", err
+	}
 	return p.options.jid, q.client.put(ctx, p)
 }
 

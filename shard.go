@@ -202,6 +202,9 @@ func (q *ShardedQueue) Put(
 	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 		return "", err
 	}
+	if err := shard.addHeaders(ctx, p); err != nil {
+		return "", err
+	}
 	return p.options.jid, shard.put(ctx, p)
 }
 
@@ -268,6 +271,9 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 			}
 		}
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+			return nil, p.failure(i, err)
+		}
+		if err := shard.addHeaders(ctx, p); err != nil {
 			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)

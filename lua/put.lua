@@ -2,10 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
---          retries n, depends json, checked 1 from a caller that has checked that the data is
+--          retries n, depends json, checked 1 from a caller that has checked that all JSON is
 --          JSON, and for whom a delay of 0 means none; backoff json from clients in PHP:
 --          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
---          lost its lock waits before it is handed out again
+--          lost its lock waits before it is handed out again;
+--          o LETTERS|JSON: options of the job's field x:o, as lib/options.lua says. An existing job
+--          keeps those of its own that neither o nor drop names;
+--          drop letters: options that an existing job loses
 -- Returns  the jid
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency

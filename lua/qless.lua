@@ -212,6 +212,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -696,7 +711,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -714,7 +729,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -784,14 +799,14 @@ local function lock(queue, jids, worker, settings, show, out)
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -799,22 +814,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -970,20 +986,19 @@ local function named(area, name, text)
     return text
   end
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1246,6 +1261,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -1258,10 +1302,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -1269,6 +1331,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -1314,6 +1379,9 @@ local function leave(item, worker)
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -1371,6 +1439,30 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+local function read_more(given, checked)
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -1382,13 +1474,7 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or given.checked
   end
   if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Put', 'data', data)
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -1402,11 +1488,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 do
@@ -1555,21 +1642,20 @@ local function number(area, name, text)
   end
   return n
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local function read_dependencies(area, text)
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1925,15 +2011,7 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1953,13 +2031,25 @@ local function names(area, name, text)
   end
   return list
 end
-  if not given.priority and not given.retries and not given.tags then
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function advance(item, cap)
@@ -1991,6 +2081,43 @@ local function array(list)
     return '{}'
   end
   return cjson.encode(list)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -2033,6 +2160,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -2128,6 +2256,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -2241,13 +2370,7 @@ end
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
-  do
-    local area, name, text = 'Complete', 'data', data
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-  end
+  json('Complete', 'data', data)
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -2255,7 +2378,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local item = {
   jid = jid,
@@ -4140,6 +4263,13 @@ local function whole(area, name, text)
   end
   return n
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local call = redis.call
 local prefix = KEYS[1]
@@ -4477,6 +4607,43 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -4518,6 +4685,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -4613,6 +4781,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -4696,15 +4865,7 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -4749,14 +4910,26 @@ local function options(area, first, last)
   end
   return given
 end
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
 local function read_change(area, given)
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function given_text(i, last)
@@ -4798,13 +4971,7 @@ local function read_item(at)
     key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
   }
   if item.data ~= '' then
-    do
-      local area, name, text = 'Finish', 'data', item.data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Finish', 'data', item.data)
   end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
@@ -5446,6 +5613,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -5457,13 +5639,13 @@ local function relations_json(jid)
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -5471,22 +5653,23 @@ do
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6174,6 +6357,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6184,13 +6382,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6198,22 +6396,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6575,6 +6774,21 @@ end
     move_scheduled(queue, limit)
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6585,13 +6799,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6599,22 +6813,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6851,6 +7066,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6932,7 +7162,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -6950,7 +7180,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -7020,14 +7250,14 @@ local function lock(queue, jids, worker, settings, show, out)
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -7035,22 +7265,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -7216,20 +7447,19 @@ local function named(area, name, text)
     return text
   end
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -7509,6 +7739,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -7521,10 +7780,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -7532,6 +7809,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -7577,6 +7857,9 @@ local function leave(item, worker)
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -7634,6 +7917,30 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+local function read_more(given, checked)
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -7645,13 +7952,7 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or given.checked
   end
   if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Put', 'data', data)
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -7665,11 +7966,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 local items, groups, by_queue, seen = {}, {}, {}, {}
@@ -9134,20 +9436,19 @@ end
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -9417,6 +9718,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -9429,10 +9759,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -9440,6 +9788,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -9485,6 +9836,9 @@ local function leave(item, worker)
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -9542,6 +9896,30 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+local function read_more(given, checked)
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -9553,13 +9931,7 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or given.checked
   end
   if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Put', 'data', data)
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -9573,11 +9945,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -10381,7 +10754,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -10399,7 +10772,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -10677,8 +11050,9 @@ local function reserved_values(heartbeat)
       jid, job[1], job[2], job[3], job[4], job[5], job[6],
       job[7], job[8], stamp, heartbeat,
     }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    if job[10] or job[11] or job[9] then
+      values[12], values[13] = job[10] or false, job[11] or false
+      values[14] = job[9] or nil
     end
     return values
   end
@@ -10864,7 +11238,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]
@@ -10908,20 +11282,19 @@ local function named(area, name, text)
     return text
   end
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -11191,6 +11564,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -11203,10 +11605,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -11214,6 +11634,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -11259,6 +11682,9 @@ local function leave(item, worker)
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -11316,6 +11742,30 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+local function read_more(given, checked)
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -11327,13 +11777,7 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or given.checked
   end
   if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Put', 'data', data)
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -11347,11 +11791,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 local function put_from_arguments(at)
@@ -12368,6 +12813,21 @@ local function history_json(jid)
   end
   return joined(list)
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -12378,9 +12838,9 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid, tags, failure = job[12], job[7], job[9]
+  local jid, tags, failure = job[13], job[7], job[10]
   do
-    local jid, text = jid, job[11]
+    local jid, text = jid, job[12]
     if text then
       move_history(jid, text)
     end
@@ -12388,29 +12848,30 @@ local function job_json(job, tracked, more)
   local text = cjson.encode({
     jid = jid,
     klass = job[1],
-    state = job[13],
+    state = job[14],
     queue = job[2],
-    worker = job[14] or '',
+    worker = job[15] or '',
     tracked = tracked,
-    expires = finite(job[15], 0),
+    expires = finite(job[16], 0),
     retries = finite(job[4], 0),
     remaining = math.floor(finite(job[5], 0)),
     data = job[6],
-    spawned_from_jid = job[10],
+    spawned_from_jid = job[11],
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
+    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+    (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[12] then
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    if job[13] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid

@@ -38,7 +38,7 @@
 -- @include "lib/wake.lua"
 
 -- The names of the values of a job.
-local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
@@ -174,15 +174,16 @@ local function open(i, n)
 end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. Few jobs have the last two values.
+-- seldom needed. Few jobs have the last three values.
 local function reserved_values(heartbeat)
   return function(jid, job)
     local values = {
       jid, job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES], job[REMAINING], job[DATA],
       job[TAGS], job[TIME], stamp, heartbeat,
     }
-    if job[FAILURE] or job[SPAWNED_FROM_JID] then
+    if job[FAILURE] or job[SPAWNED_FROM_JID] or job[OPTIONS] then
       values[12], values[13] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
+      values[14] = job[OPTIONS] or nil
     end
     return values
   end

@@ -53,20 +53,19 @@ local function named(area, name, text)
     return text
   end
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -205,6 +204,7 @@ end
     add_tag(jid, tags[i])
   end
 end
+
 
 
 
@@ -362,6 +362,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -374,10 +403,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -385,6 +432,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -430,6 +480,9 @@ local function leave(item, worker)
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -487,6 +540,30 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+local function read_more(given, checked)
+local function read_options(area, text, checked)
+  local body = string.match(text, '^%a+|({.*})$')
+  if not body then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  if not checked then
+    json(area, 'o', body)
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
@@ -498,13 +575,7 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or given.checked
   end
   if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Put', 'data', data)
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -518,11 +589,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 

@@ -150,6 +150,7 @@ end
 
 
 
+
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -713,7 +714,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -731,7 +732,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -1010,8 +1011,9 @@ local function reserved_values(heartbeat)
       jid, job[1], job[2], job[3], job[4], job[5], job[6],
       job[7], job[8], stamp, heartbeat,
     }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    if job[10] or job[11] or job[9] then
+      values[12], values[13] = job[10] or false, job[11] or false
+      values[14] = job[9] or nil
     end
     return values
   end
@@ -1197,7 +1199,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

@@ -12,6 +12,7 @@
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -19,11 +20,33 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
+-- Fields of a job that few puts set, with their values.
+local function more_fields(backoff, options) -- cold
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+
+-- Merges the options of an existing job with those of the put.
+local function keep_options(item, old, state) -- cold
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
+
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
 local function read_old(item) -- cold
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -31,6 +54,9 @@ local function read_old(item) -- cold
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -82,6 +108,9 @@ local function leave(item, worker) -- cold
   end
   if old.grace then
     call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
   end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
@@ -218,7 +247,8 @@ end
 
 -- Puts jobs into queues, all or none of them. in_order lists them in the order of the call, which
 -- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay, depends, more [, priority] [, retries] [, tags]}; more lists other fields and their values.
+-- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
+-- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
@@ -245,6 +275,11 @@ local function put(worker, groups, in_order)
   for g = 1, #groups do
     write_all(groups[g], idle, tracked)
   end
+end
+
+-- Reads the fields that few puts set.
+local function read_more(given, checked) -- cold
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
@@ -276,11 +311,12 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.backoff or given.o) and read_more(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
   }
 end
 

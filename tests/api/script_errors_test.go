@@ -45,7 +45,7 @@ var refusals = []refusal{
 	{"complete|running|w1|q|{", `Complete(): Arg "data" missing or not JSON`, nil},
 	{"complete|running|w1|q|{}|next", `Complete(): Odd number of additional args`, nil},
 	{"complete|running|w1|q|{}|delay|1", `Complete(): "delay" cannot be used without a "next".`, nil},
-	{"complete|running|w1|q|{}|tags|[]", `Complete(): "priority", "retries" and "tags" need a "next"`, nil},
+	{"complete|running|w1|q|{}|tags|[]", `Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"`, nil},
 	{"complete|running|w1|q|{}|next|q|priority|high", `Complete(): Arg "priority" not a number: high`, nil},
 	{"complete|running|w1|q|{}|next|q|retries|inf", `Complete(): Arg "retries" not a number: inf`, nil},
 	{"complete|running|w1|q|{}|next|q|tags|{", `Complete(): Arg "tags" missing or not JSON`, nil},

@@ -248,6 +248,20 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
 }
 
+func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("* * * * *", qless.Header("a", "1"))
+	e.missed(time.Minute, s)
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{s}},
+		qless.WithClock(e.clock.Now),
+		qless.WithHeaders(func(context.Context) map[string]string {
+			return map[string]string{"a": "2", "b": "3"}
+		}))
+	w.start().puts(1)
+	job := e.job("s@2024-01-02T12:01:00Z")
+	require.Equal(t, map[string]string{"a": "1", "b": "3"}, job.Headers)
+}
+
 func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
