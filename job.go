@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -393,7 +394,8 @@ func (j *Job) Cancel(ctx context.Context) error {
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
 // loses it; a failed or completed job runs again. What the options do not set stays as it was. If
-// the job no longer exists, the error is [ErrNotFound].
+// the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning] leave it
+// where it is in some states; then the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -405,7 +407,18 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")
 	}
-	return j.finish(ctx, "requeue", Outcome{Queue: queue}, p.args(j.client.worker))
+	if slices.Contains(p.options.conditions, conditionAbsent) {
+		return invalid("requeue", j.JID, "IfAbsent can't be used with Move: the job exists")
+	}
+	reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
+	if err != nil {
+		return err
+	}
+	if found, refused := foundBy(reply); refused {
+		return found.exists("requeue")
+	}
+	j.end(Outcome{Queue: queue})
+	return nil
 }
 
 // Tag adds tags to the job. Tags that it already has stay in their place.

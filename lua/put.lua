@@ -8,11 +8,16 @@
 --          lost its lock waits before it is handed out again;
 --          o LETTERS|JSON: options of the job's field x:o, as lib/options.lua says. An existing job
 --          keeps those of its own that neither o nor drop names;
---          drop letters: options that an existing job loses
--- Returns  the jid
+--          drop letters: options that an existing job loses;
+--          if absent, finished or idle: a job that is there is left as it is, unless it is complete
+--          or failed (finished), or unless it is not running (idle);
+--          new 1 in place of checked 1: the same, from a caller whose jid is a fresh random one. A
+--          job that is there comes from the same call, sent before, and is left as it is
+-- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
+--          as it is because of the pair if
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency
--- Repeat   once
+-- Repeat   once, unless new
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
 --          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem

@@ -986,19 +986,20 @@ local function named(area, name, text)
     return text
   end
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -1107,7 +1108,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1348,8 +1349,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -1388,11 +1403,30 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -1405,6 +1439,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -1439,14 +1474,19 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_more(given, checked)
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -1461,26 +1501,41 @@ local function more_fields(backoff, options)
   end
   return more
 end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
-  end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
-  end
-  if not checked then
-    json('Put', 'data', data)
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+do
+  local at = 2
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -1488,18 +1543,16 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.backoff or given.o) and read_more(given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
     given = given,
     key = nil, state = nil, waits = nil, old = nil,
   }
-end
-do
-  local at = 2
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -1524,107 +1577,114 @@ do
       tracked = call('exists', prefix .. 'tracked') == 1
       plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked = groups[g], idle, tracked
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked = groups[g], idle, tracked
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work, jids, soonest = {}, {}, math.huge
+          for i = 1, #group do
+            local item = group[i]
+            item.state = place(queue, item, work)
+            jids[i] = item.jid
+            soonest = math.min(soonest, item.delay)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if tracked then
           do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
               end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest)
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'complete' then
 local function reject(area, message)
@@ -1642,20 +1702,21 @@ local function number(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local function read_dependencies(area, text)
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -2011,7 +2072,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -2031,13 +2100,18 @@ local function names(area, name, text)
   end
   return list
 end
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -2370,7 +2444,13 @@ end
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
-  json('Complete', 'data', data)
+  do
+    local area, name, text = 'Complete', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -4263,13 +4343,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local call = redis.call
 local prefix = KEYS[1]
@@ -4865,7 +4938,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -4910,13 +4991,18 @@ local function options(area, first, last)
   end
   return given
 end
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -4971,7 +5057,13 @@ local function read_item(at)
     key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
   }
   if item.data ~= '' then
-    json('Finish', 'data', item.data)
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
@@ -7447,19 +7539,20 @@ local function named(area, name, text)
     return text
   end
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -7585,7 +7678,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -7826,8 +7919,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -7866,11 +7973,30 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -7883,6 +8009,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -7917,14 +8044,19 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_more(given, checked)
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -7939,6 +8071,10 @@ local function more_fields(backoff, options)
   end
   return more
 end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 local function read_put(queue, at, first, last, checked)
@@ -7949,10 +8085,16 @@ local function read_put(queue, at, first, last, checked)
   local given = none
   if last >= first then
     given = options('Put', first, last)
-    checked = checked or given.checked
+    checked = given.new and 'new' or checked or given.checked
   end
   if not checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -7966,7 +8108,7 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.backoff or given.o) and read_more(given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
@@ -7990,7 +8132,7 @@ local function add_item(item)
   group[#group + 1] = item
   items[#items + 1] = item
 end
-local checked = ARGV[3] == '1'
+local checked = ARGV[3] ~= '' and ARGV[3]
 local at = 4
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
@@ -8006,6 +8148,7 @@ if #items > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if #items > 0 then
+  local found
   do
     local worker, groups, in_order = ARGV[2], groups, items
     do
@@ -8030,105 +8173,112 @@ if #items > 0 then
       tracked = call('exists', prefix .. 'tracked') == 1
       plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked = groups[g], idle, tracked
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked = groups[g], idle, tracked
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work, jids, soonest = {}, {}, math.huge
+          for i = 1, #group do
+            local item = group[i]
+            item.state = place(queue, item, work)
+            jids[i] = item.jid
+            soonest = math.min(soonest, item.delay)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if tracked then
           do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
               end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest)
+          end
         end
       end
     end
+    found = refused
+  end
+  if found and found[1] then
+    return found
   end
 end
 elseif command == 'queue.forget' then
@@ -9436,19 +9586,20 @@ end
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -9564,7 +9715,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -9805,8 +9956,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -9845,11 +10010,30 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -9862,6 +10046,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -9896,14 +10081,19 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_more(given, checked)
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -9918,40 +10108,11 @@ local function more_fields(backoff, options)
   end
   return more
 end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
-end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
-  end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
-  end
-  if not checked then
-    json('Put', 'data', data)
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.backoff or given.o) and read_more(given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    given = given,
-    key = nil, state = nil, waits = nil, old = nil,
-  }
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
@@ -9959,7 +10120,49 @@ end
 do
   local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority),
+    retries = given.retries and number('Put', 'retries', given.retries),
+    tags = given.tags and names('Put', 'tags', given.tags),
+    given = given,
+    key = nil, state = nil, waits = nil, old = nil,
+  }
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -9984,107 +10187,114 @@ do
       tracked = call('exists', prefix .. 'tracked') == 1
       plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked = groups[g], idle, tracked
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked = groups[g], idle, tracked
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work, jids, soonest = {}, {}, math.huge
+          for i = 1, #group do
+            local item = group[i]
+            item.state = place(queue, item, work)
+            jids[i] = item.jid
+            soonest = math.min(soonest, item.delay)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if tracked then
           do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
               end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest)
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'reserve' then
 local call = redis.call
@@ -11282,19 +11492,20 @@ local function named(area, name, text)
     return text
   end
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -11410,7 +11621,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11651,8 +11862,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -11691,11 +11916,30 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -11708,6 +11952,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -11742,14 +11987,19 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_more(given, checked)
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -11764,26 +12014,61 @@ local function more_fields(backoff, options)
   end
   return more
 end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
-  end
-  if not checked then
-    json('Put', 'data', data)
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+  id = text
+end
+local due = number('Schedule', 'due', ARGV[3])
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
+  return nil
+end
+local reply
+repeat
+  local at = 4
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -11791,17 +12076,16 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.backoff or given.o) and read_more(given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
     given = given,
     key = nil, state = nil, waits = nil, old = nil,
   }
-end
-local function put_from_arguments(at)
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -11826,130 +12110,118 @@ local function put_from_arguments(at)
       tracked = call('exists', prefix .. 'tracked') == 1
       plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked = groups[g], idle, tracked
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked = groups[g], idle, tracked
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work, jids, soonest = {}, {}, math.huge
+          for i = 1, #group do
+            local item = group[i]
+            item.state = place(queue, item, work)
+            jids[i] = item.jid
+            soonest = math.min(soonest, item.delay)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if tracked then
           do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
               end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest)
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
-end
-local id
-do
-  local area, name, text = 'Schedule', 'id', ARGV[2]
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  if found and found[1] then
+    reply = {found[1][2], found[1][3]}
+    break
   end
-  id = text
-end
-local due = number('Schedule', 'due', ARGV[3])
-if due > now then
-  return 0
-end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
-if last and last >= due and last <= now + 60 then
-  return nil
-end
-local jid = put_from_arguments(4)
+  reply = item.jid
+until true
 call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-return jid
+return reply
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]

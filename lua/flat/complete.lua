@@ -28,20 +28,21 @@ local function number(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local function read_dependencies(area, text)
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -414,7 +415,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -434,13 +443,18 @@ local function names(area, name, text)
   end
   return list
 end
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -771,7 +785,13 @@ end
 local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
-  json('Complete', 'data', data)
+  do
+    local area, name, text = 'Complete', 'data', data
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'

@@ -60,13 +60,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 
 local call = redis.call
@@ -679,7 +672,15 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -724,13 +725,18 @@ local function options(area, first, last)
   end
   return given
 end
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -785,7 +791,13 @@ local function read_item(at)
     key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
   }
   if item.data ~= '' then
-    json('Finish', 'data', item.data)
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local first = at + 5
   local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1

@@ -1,13 +1,15 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, checked ('1' from a caller that has checked that all data is JSON, or ''),
+-- ARGV     NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
+--          besides all jids are fresh random ones, or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put
--- Returns  nil
+-- Returns  nil, or an array with an array for each job that is there and left as it is because of
+--          the pair if: its place among the jobs from 0, its jid, its state
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
--- Repeat   once
+-- Repeat   once, unless new
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
 --          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
@@ -53,19 +55,20 @@ local function named(area, name, text)
     return text
   end
 end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
-end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -208,7 +211,7 @@ end
 
 
 
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -449,8 +452,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -489,11 +506,30 @@ local function leave(item, worker)
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -506,6 +542,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -540,14 +577,19 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_more(given, checked)
-local function read_options(area, text, checked)
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  if not checked then
-    json(area, 'o', body)
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -562,6 +604,10 @@ local function more_fields(backoff, options)
   end
   return more
 end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 local function read_put(queue, at, first, last, checked)
@@ -572,10 +618,16 @@ local function read_put(queue, at, first, last, checked)
   local given = none
   if last >= first then
     given = options('Put', first, last)
-    checked = checked or given.checked
+    checked = given.new and 'new' or checked or given.checked
   end
   if not checked then
-    json('Put', 'data', data)
+    do
+      local area, name, text = 'Put', 'data', data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
   end
   local delay = 0
   if ARGV[at + 3] ~= '0' then
@@ -589,7 +641,7 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.backoff or given.o) and read_more(given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority),
     retries = given.retries and number('Put', 'retries', given.retries),
     tags = given.tags and names('Put', 'tags', given.tags),
@@ -614,7 +666,7 @@ local function add_item(item)
   group[#group + 1] = item
   items[#items + 1] = item
 end
-local checked = ARGV[3] == '1'
+local checked = ARGV[3] ~= '' and ARGV[3]
 local at = 4
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
@@ -630,6 +682,7 @@ if #items > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if #items > 0 then
+  local found
   do
     local worker, groups, in_order = ARGV[2], groups, items
     do
@@ -654,102 +707,109 @@ if #items > 0 then
       tracked = call('exists', prefix .. 'tracked') == 1
       plain = plain and existing == (idle and 1 or 0) + (tracked and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked = groups[g], idle, tracked
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 1 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked = groups[g], idle, tracked
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 1 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work, jids, soonest = {}, {}, math.huge
+          for i = 1, #group do
+            local item = group[i]
+            item.state = place(queue, item, work)
+            jids[i] = item.jid
+            soonest = math.min(soonest, item.delay)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              try('publish', prefix .. 'x:queues', queue)
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          do
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', jids
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest)
+          end
         end
       end
     end
+    found = refused
+  end
+  if found and found[1] then
+    return found
   end
 end
 

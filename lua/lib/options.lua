@@ -12,18 +12,6 @@
 -- failed has them only if that put says so.
 local LIFETIMES = 'st'
 
--- Checks options as a put says them. Without checked, the JSON is checked, too.
-local function read_options(area, text, checked) -- cold
-  local body = string.match(text, '^%a+|({.*})$')
-  if not body then
-    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
-  end
-  if not checked then
-    json(area, 'o', body)
-  end
-  return text
-end
-
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -32,6 +20,15 @@ local function split_options(text) -- cold
     return letters, values
   end
   return '', {}
+end
+
+-- Checks options as a put says them. The JSON is not read if the caller has checked it.
+local function read_options(area, text, checked) -- cold
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
 end
 
 -- The options of an existing job after a call that gives it the options given.o and takes away

@@ -48,6 +48,7 @@ var refusals = []refusal{
 	{"complete|running|w1|q|{}|tags|[]", `Complete(): "priority", "retries", "tags", "o" and "drop" need a "next"`, nil},
 	{"complete|running|w1|q|{}|next|q|priority|high", `Complete(): Arg "priority" not a number: high`, nil},
 	{"complete|running|w1|q|{}|next|q|retries|inf", `Complete(): Arg "retries" not a number: inf`, nil},
+	{"complete|running|w1|q|{}|next|q|o|h", `Complete(): Arg "o" is not options: h`, nil},
 	{"complete|running|w1|q|{}|next|q|tags|{", `Complete(): Arg "tags" missing or not JSON`, nil},
 	{"complete|running|w1|q|{}|next|q|tags|[1, {}]", `Complete(): Arg "tags" is not a JSON array of strings`, nil},
 	{"complete|running|w1|q|{}|next|q|delay|nan", `Complete(): Arg "delay" not a number: nan`, nil},
@@ -119,6 +120,8 @@ var refusals = []refusal{
 	{"priority|unknown|1", `Priority(): Job unknown does not exist`, qless.ErrNotFound},
 
 	{"put", `Queue(): no queue name provided`, nil},
+	{"put|w1|q|j|K|{}|0|if|never", `Put(): Unknown condition "never"`, nil},
+	{"put|w1|q|j|K|{}|0|o|{}", `Put(): Arg "o" is not options: {}`, nil},
 	{"put|w1|q||K|{}|0", `Put(): Arg "jid" missing`, nil},
 	{"put|w1|q|j", `Put(): Arg "klass" missing`, nil},
 	{"put|w1|q|j|K||0", `Put(): Arg "data" missing or not JSON`, nil},

@@ -262,6 +262,29 @@ func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "3"}, job.Headers)
 }
 
+func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("* * * * *", qless.JID("report"), qless.IfFinished())
+	e.missed(time.Minute, s)
+	w := e.newFollower(s)
+	w.start().puts(1)
+	require.Equal(t, []string{"put"}, whats(e.job("report").History))
+	for range 2 { // the job is there, and the schedule goes on
+		e.clock.Advance(time.Minute)
+		w.stop()
+		w = e.newFollower(s)
+		w.start().puts(1)
+	}
+	require.Equal(t, []string{"put"}, whats(e.job("report").History))
+	require.Zero(t, w.log.count("can't"))
+	w.stop()
+
+	require.NoError(t, e.pop("jobs").Complete(t.Context()))
+	e.clock.Advance(time.Minute)
+	e.newFollower(s).start().puts(1)
+	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(e.job("report").History))
+}
+
 func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))
