@@ -278,6 +278,10 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	if raw := fields.text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
 	}
+	if text := fields.text("x:o"); text != "" {
+		options := parseJobOptions(text)
+		options.apply(job)
+	}
 	heartbeat := fields.number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}

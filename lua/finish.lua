@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    since time
+--                    o text, drop letters, since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: spends a retry
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have

@@ -1,13 +1,15 @@
 -- put.many: puts many jobs into queues.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, worker, checked ('1' from a caller that has checked that all data is JSON, or ''),
+-- ARGV     NOW, worker, checked ('1' from a caller that has checked that all JSON is JSON, 'new' if
+--          besides all jids are fresh random ones, or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put
--- Returns  nil
+-- Returns  nil, or an array with an array for each job that is there and left as it is because of
+--          the pair if: its place among the jobs from 0, its jid, its state
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
--- Repeat   once
+-- Repeat   once, unless new
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
 --          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
@@ -33,7 +35,7 @@ local function by_queue() -- cold
   return groups
 end
 
-local checked, several = ARGV[3] == '1', false
+local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
@@ -55,5 +57,8 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  put(ARGV[2], several and by_queue() or {items}, items)
+  local found = put(ARGV[2], several and by_queue() or {items}, items)
+  if found and found[1] then
+    return found
+  end
 end

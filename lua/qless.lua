@@ -212,6 +212,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -696,7 +711,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -715,7 +730,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -788,14 +803,14 @@ local function lock(queue, jids, worker, settings, show, out)
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -803,22 +818,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -1096,7 +1112,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1250,6 +1266,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -1262,10 +1307,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -1273,6 +1336,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -1287,8 +1353,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -1319,16 +1399,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -1341,6 +1443,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -1391,30 +1494,68 @@ local function soonest(group)
   end
   return delay
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
+do
+  local at = 2
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
       end
     end
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -1422,17 +1563,16 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
-    key = false, state = false, waits = false, old = false, others = false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
-end
-do
-  local at = 2
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -1460,113 +1600,120 @@ do
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids_of(group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest(group))
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'complete' then
 local function reject(area, message)
@@ -1989,13 +2136,30 @@ local function names(area, name, text)
   end
   return list
 end
-  if not given.priority and not given.retries and not given.tags then
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function advance(item, cap)
@@ -2033,6 +2197,43 @@ local function array(list)
     return '{}'
   end
   return cjson.encode(list)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -2075,6 +2276,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -2171,6 +2373,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -2327,7 +2530,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local item = {
   jid = jid,
@@ -4581,6 +4784,43 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -4622,6 +4862,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -4718,6 +4959,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -5009,14 +5251,31 @@ local function options(area, first, last)
   end
   return given
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_change(area, given)
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function given_text(i, last)
@@ -5599,6 +5858,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -5610,13 +5884,13 @@ local function relations_json(jid)
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -5624,22 +5898,23 @@ do
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6327,6 +6602,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6337,13 +6627,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6351,22 +6641,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6728,6 +7019,21 @@ end
     move_scheduled(queue, limit)
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6738,13 +7044,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6752,22 +7058,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -7004,6 +7311,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -7085,7 +7407,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -7104,7 +7426,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -7177,14 +7499,14 @@ local function lock(queue, jids, worker, settings, show, out)
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -7192,22 +7514,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -7512,7 +7835,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -7666,6 +7989,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -7678,10 +8030,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -7689,6 +8059,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -7703,8 +8076,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -7735,16 +8122,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -7757,6 +8166,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -7807,6 +8217,39 @@ local function soonest(group)
   end
   return delay
 end
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
 local items, seen = {}, {}
 local function by_queue()
   local groups, found = {}, {}
@@ -7822,7 +8265,7 @@ local function by_queue()
   end
   return groups
 end
-local checked, several = ARGV[3] == '1', false
+local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
@@ -7841,7 +8284,7 @@ while at <= #ARGV do
     local given = none
     if last >= first then
       given = options('Put', first, last)
-      checked = checked or given.checked
+      checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
       do
@@ -7864,11 +8307,12 @@ while at <= #ARGV do
     delay = delay,
     checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
-    key = false, state = false, waits = false, old = false, others = false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
   end
   if seen[item.jid] then
@@ -7883,6 +8327,7 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
+  local found
   do
     local worker, groups, in_order = ARGV[2], several and by_queue() or {items}, items
     do
@@ -7910,111 +8355,118 @@ if n > 0 then
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids_of(group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest(group))
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
+  end
+  if found and found[1] then
+    return found
   end
 end
 elseif command == 'queue.forget' then
@@ -9465,7 +9917,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -9619,6 +10071,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -9631,10 +10112,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -9642,6 +10141,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -9656,8 +10158,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -9688,16 +10204,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -9710,6 +10248,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -9760,43 +10299,38 @@ local function soonest(group)
   end
   return delay
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
   end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
   end
-  return {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    key = false, state = false, waits = false, old = false, others = false,
-  }
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
@@ -9804,7 +10338,49 @@ end
 do
   local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked or false,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
+  }
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -9832,113 +10408,120 @@ do
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids_of(group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest(group))
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'reserve' then
 local call = redis.call
@@ -10593,7 +11176,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -10612,7 +11195,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -10959,15 +11542,17 @@ local function reserved_values(heartbeat)
   return function(jid, job)
     local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
     local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-    if klass and queue and priority and retries and remaining and data and tags and time and
-      not job[9] and not job[10] and not string.find(jid .. klass .. queue ..
-      priority .. retries .. remaining .. data .. tags .. time, '\1', 1, true) then
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[10] and not job[11] and not job[9]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, '\1', 1, true) then
       return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
-        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time .. last
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time ..
+        last
     end
     return {
       jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
-      job[9] or false, job[10] or false,
+      job[10] or false, job[11] or false, job[9] or nil,
     }
   end
 end
@@ -11193,7 +11778,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]
@@ -11366,7 +11951,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11520,6 +12105,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -11532,10 +12146,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -11543,6 +12175,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -11557,8 +12192,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -11589,16 +12238,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -11611,6 +12282,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -11661,30 +12333,88 @@ local function soonest(group)
   end
   return delay
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  id = text
+end
+local due = number('Schedule', 'due', ARGV[3])
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
+  return nil
+end
+local reply
+repeat
+  local at = 4
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
       end
     end
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
@@ -11692,16 +12422,16 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
-    key = false, state = false, waits = false, old = false, others = false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
-end
-local function put_from_arguments(at)
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -11729,136 +12459,124 @@ local function put_from_arguments(at)
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids_of(group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest(group))
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
-end
-local id
-do
-  local area, name, text = 'Schedule', 'id', ARGV[2]
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  if found and found[1] then
+    reply = {found[1][2], found[1][3]}
+    break
   end
-  id = text
-end
-local due = number('Schedule', 'due', ARGV[3])
-if due > now then
-  return 0
-end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
-if last and last >= due and last <= now + 60 then
-  return nil
-end
-local jid = put_from_arguments(4)
+  reply = item.jid
+until true
 call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-return jid
+return reply
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -12722,6 +13440,21 @@ local function history_json(jid)
   end
   return joined(list)
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -12732,9 +13465,9 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid, tags, failure = job[12], job[7], job[9]
+  local jid, tags, failure = job[13], job[7], job[10]
   do
-    local jid, text = jid, job[11]
+    local jid, text = jid, job[12]
     if text then
       move_history(jid, text)
     end
@@ -12742,29 +13475,30 @@ local function job_json(job, tracked, more)
   local text = cjson.encode({
     jid = jid,
     klass = job[1],
-    state = job[13],
+    state = job[14],
     queue = job[2],
-    worker = job[14] or '',
+    worker = job[15] or '',
     tracked = tracked,
-    expires = finite(job[15], 0),
+    expires = finite(job[16], 0),
     retries = finite(job[4], 0),
     remaining = math.floor(finite(job[5], 0)),
     data = job[6],
-    spawned_from_jid = job[10],
+    spawned_from_jid = job[11],
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
+    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+    (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[12] then
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    if job[13] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid

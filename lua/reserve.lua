@@ -41,7 +41,7 @@
 -- @include "lib/wake.lua"
 
 -- The names of the values of a job.
-local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 
 -- The byte between the values of a job in one text.
 local BETWEEN = '\1'
@@ -266,22 +266,24 @@ local function open(i, n)
 end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. Few jobs have the last two values. Most jobs fit into one text, which is a third
+-- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
 -- of the work of an array.
 local function reserved_values(heartbeat)
   local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
   return function(jid, job)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
-    if klass and queue and priority and retries and remaining and data and tags and time and
-      not job[FAILURE] and not job[SPAWNED_FROM_JID] and not string.find(jid .. klass .. queue ..
-      priority .. retries .. remaining .. data .. tags .. time, BETWEEN, 1, true) then
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, BETWEEN, 1, true) then
       return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
-        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time .. last
+        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
+        last
     end
     return {
       jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
-      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false,
+      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
     }
   end
 end

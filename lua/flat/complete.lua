@@ -2,8 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json (all of which need next); checked 1 from a caller that
---          has checked that the data is JSON, and for whom no delay means none
+--          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+--          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
+--          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
@@ -266,6 +267,7 @@ end
   end
 end
 
+
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -448,13 +450,30 @@ local function names(area, name, text)
   end
   return list
 end
-  if not given.priority and not given.retries and not given.tags then
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function advance(item, cap)
@@ -489,6 +508,43 @@ local function array(list)
     return '[]'
   end
   return cjson.encode(list)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -531,6 +587,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -627,6 +684,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -784,7 +842,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local item = {
   jid = jid,

@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    since time
+--                    o text, drop letters, since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: spends a retry
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have
@@ -241,6 +241,7 @@ end
   end
 end
 
+
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -422,6 +423,43 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -463,6 +501,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -559,6 +598,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -853,14 +893,31 @@ local function options(area, first, last)
   end
   return given
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_change(area, given)
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function given_text(i, last)

@@ -193,6 +193,22 @@ end
 
 
 
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -279,7 +295,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -298,7 +314,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -371,14 +387,14 @@ local function lock(queue, jids, worker, settings, show, out)
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -386,22 +402,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 

@@ -138,6 +138,7 @@ end
 
 
 
+
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -701,7 +702,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -720,7 +721,7 @@ local function lock(queue, jids, worker, settings, show, out)
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -1068,15 +1069,17 @@ local function reserved_values(heartbeat)
   return function(jid, job)
     local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
     local remaining, data, tags, time = job[5], job[6], job[7], job[8]
-    if klass and queue and priority and retries and remaining and data and tags and time and
-      not job[9] and not job[10] and not string.find(jid .. klass .. queue ..
-      priority .. retries .. remaining .. data .. tags .. time, '\1', 1, true) then
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[10] and not job[11] and not job[9]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, '\1', 1, true) then
       return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
-        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time .. last
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time ..
+        last
     end
     return {
       jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
-      job[9] or false, job[10] or false,
+      job[10] or false, job[11] or false, job[9] or nil,
     }
   end
 end
@@ -1302,7 +1305,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

@@ -9,6 +9,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
@@ -59,13 +60,15 @@ end
 
 -- What the options change in a job that goes on to another queue, or nil.
 local function read_change(area, given) -- cold
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 
@@ -77,6 +80,7 @@ local function write_change(item, change) -- cold
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 
 -- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
@@ -131,6 +135,7 @@ local function prepare_next(item) -- cold
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then

@@ -130,7 +130,7 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local jid = jids[i]
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-      'tags', 'time')
+      'tags', 'time', 'x:o')
     if job[KLASS] or not job.err and call('exists', key) == 1 then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
