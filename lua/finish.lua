@@ -69,7 +69,7 @@ local function read_item(at)
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, grace = false, state = false,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)

@@ -20,7 +20,7 @@
 local items, seen = {}, {}
 
 -- Groups the jobs by queue.
-local function by_queue() -- cold
+local function grouped() -- cold
   local groups, found = {}, {}
   for i = 1, #items do
     local item = items[i]
@@ -57,7 +57,7 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  local found = put(ARGV[2], several and by_queue() or {items}, items)
+  local found = put(ARGV[2], several and grouped() or {items}, items)
   if found and found[1] then
     return found
   end

@@ -322,6 +322,9 @@ local function names_of(text)
   end
   return found
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -464,6 +467,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -574,7 +582,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -582,6 +590,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -605,7 +616,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -623,7 +634,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -1889,6 +1900,14 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -2192,12 +2211,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2234,6 +2247,12 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -2393,7 +2412,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -2401,7 +2420,10 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
@@ -2641,6 +2663,9 @@ repeat
     else
       item.state = 'complete'
       settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
       if finished ~= owned then
         finished[#finished + 1] = item
       end
@@ -2991,7 +3016,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -3002,6 +3027,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -3039,6 +3065,14 @@ local function enqueue(item, queue, score)
   return state
 end
 local function exhaust(worker, item, queue, group, failure)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -3208,6 +3242,9 @@ end
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
@@ -3314,6 +3351,14 @@ else
   end
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
+  end
+end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
   end
 end
 local function entry(at, what, details)
@@ -3500,7 +3545,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -3511,6 +3556,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -3595,6 +3641,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local jid
 do
@@ -3681,6 +3730,14 @@ local function finite(text, default)
   end
   return default
 end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3748,7 +3805,7 @@ local function read_jobs()
     local jid = ARGV[i]
     local key = (prefix .. 'j:' .. jid)
     if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
     end
   end
@@ -3760,7 +3817,7 @@ do
   end
 end
 local jobs, jids = read_jobs(), {}
-local gone = {false, false, false, false, false, dependencies = {}}
+local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
@@ -3859,6 +3916,9 @@ for i = 2, #ARGV do
       if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
         try('publish', prefix .. channel, jid)
       end
+    end
+    if job[6] then
+      job_ended(jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -4535,6 +4595,14 @@ end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -4778,12 +4846,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -4820,6 +4882,12 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -4979,7 +5047,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -4987,7 +5055,10 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
@@ -5159,6 +5230,9 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
       if finished ~= owned then
         finished[#finished + 1] = item
       end
@@ -5310,7 +5384,7 @@ local function read_item(at)
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, grace = false, state = false,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -5524,7 +5598,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -5535,6 +5609,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -5613,6 +5688,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
@@ -5626,6 +5704,9 @@ local function exhaust(worker, item, queue, group, failure)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
@@ -8251,7 +8332,7 @@ end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 local items, seen = {}, {}
-local function by_queue()
+local function grouped()
   local groups, found = {}, {}
   for i = 1, #items do
     local item = items[i]
@@ -8329,7 +8410,7 @@ end
 if n > 0 then
   local found
   do
-    local worker, groups, in_order = ARGV[2], several and by_queue() or {items}, items
+    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
     do
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -9482,7 +9563,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -9493,6 +9574,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
@@ -10747,6 +10829,9 @@ local function move_history(jid, text)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -10889,6 +10974,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -10999,7 +11089,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -11007,6 +11097,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -11030,7 +11123,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -11048,7 +11141,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)

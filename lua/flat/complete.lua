@@ -196,6 +196,16 @@ end
 end
 
 
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
+
+
 
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
@@ -266,7 +276,6 @@ end
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-
 
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -503,12 +512,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -545,6 +548,12 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -704,7 +713,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -712,7 +721,10 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
@@ -953,6 +965,9 @@ repeat
     else
       item.state = 'complete'
       settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
       if finished ~= owned then
         finished[#finished + 1] = item
       end

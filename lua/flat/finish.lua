@@ -170,6 +170,16 @@ end
 end
 
 
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
+
+
 
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
@@ -240,7 +250,6 @@ end
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-
 
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -417,12 +426,6 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -459,6 +462,12 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -618,7 +627,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -626,7 +635,10 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
@@ -798,6 +810,9 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
       if finished ~= owned then
         finished[#finished + 1] = item
       end
@@ -952,7 +967,7 @@ local function read_item(at)
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, grace = false, state = false,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -1163,7 +1178,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -1174,6 +1189,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -1252,6 +1268,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
@@ -1265,6 +1284,9 @@ local function exhaust(worker, item, queue, group, failure)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)

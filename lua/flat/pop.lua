@@ -249,6 +249,7 @@ end
 
 
 
+
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -338,6 +339,9 @@ local function names_of(text)
     end
   end
   return found
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -481,6 +485,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -591,7 +600,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -599,6 +608,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -622,7 +634,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -640,7 +652,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)

@@ -628,7 +628,7 @@ end
 end
 
 local items, seen = {}, {}
-local function by_queue()
+local function grouped()
   local groups, found = {}, {}
   for i = 1, #items do
     local item = items[i]
@@ -706,7 +706,7 @@ end
 if n > 0 then
   local found
   do
-    local worker, groups, in_order = ARGV[2], several and by_queue() or {items}, items
+    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
     do
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})

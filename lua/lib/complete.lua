@@ -6,6 +6,7 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
@@ -157,7 +158,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -165,7 +166,10 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or DEFAULT_RETRIES
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
@@ -332,6 +336,9 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
       if finished ~= owned then
         finished[#finished + 1] = item
       end

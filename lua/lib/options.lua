@@ -12,6 +12,11 @@
 -- failed has them only if that put says so.
 local LIFETIMES = 'st'
 
+-- Whether a job with the options text has the one with this letter.
+local function has_option(text, letter) -- cold
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+
 -- The letters and the decoded JSON; none if there is no text, or it is damaged.
 local function split_options(text) -- cold
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
