@@ -155,15 +155,48 @@ func (b *putBatcher) send(ctx context.Context, batch []*waitingPut) {
 	for i, w := range batch {
 		puts[i] = w.put
 	}
-	err := b.client.putMany(ctx, puts)
+	found, err := b.client.putMany(ctx, puts)
 	if isAboutOne(err) {
 		half := len(batch) / 2
 		b.send(ctx, batch[:half])
 		b.send(ctx, batch[half:])
 		return
 	}
+	if again, rest := split(batch); errors.Is(err, ErrUnavailable) && len(rest) > 0 {
+		answer(rest, nil, err)
+		if len(again) > 0 {
+			b.send(ctx, again)
+		}
+		return
+	}
+	answer(batch, found, err)
+}
+
+// split splits a batch into the puts that may be sent again, and the others.
+func split(batch []*waitingPut) (again, rest []*waitingPut) {
 	for _, w := range batch {
-		w.done <- w.put.ownError(err)
+		if w.put.isNew {
+			again = append(again, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return again, rest
+}
+
+// answer ends the puts of a batch: found lists the jobs that were there, and err is the error of
+// the other puts.
+func answer(batch []*waitingPut, found []foundJob, err error) {
+	existing := make(map[int]foundJob, len(found))
+	for _, f := range found {
+		existing[f.at] = f
+	}
+	for i, w := range batch {
+		if f, refused := existing[i]; refused {
+			w.done <- f.exists("put")
+		} else {
+			w.done <- w.put.ownError(err)
+		}
 	}
 }
 

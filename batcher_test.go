@@ -340,6 +340,32 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
+func TestNewJobsOfABatchWhoseConnectionBreaksAreSentAgain(t *testing.T) {
+	g, client := newGate(t)
+	p, first := afterFirst(t, g, client, "a", "b")
+	fresh := make(chan string, 2)
+	for range cap(fresh) {
+		before := client.WaitingPuts()
+		go func() {
+			jid, err := client.Queue("q").Put(t.Context(), "K", nil)
+			if err != nil {
+				t.Error(err)
+			}
+			fresh <- jid
+		}()
+		testkit.Until(t, "the put waits", func() bool { return client.WaitingPuts() > before })
+	}
+	first.answer <- nil
+	batch := g.pass(io.ErrUnexpectedEOF)
+	require.Len(t, batch.jids, 4)
+	for _, jid := range []string{"a", "b"} {
+		require.ErrorIs(t, p.result(jid), qless.ErrUnavailable)
+	}
+	again := g.pass(nil)
+	require.Equal(t, batch.jids[2:], again.jids)
+	require.ElementsMatch(t, again.jids, []string{<-fresh, <-fresh})
+}
+
 func TestARefusedPutHarmsNoOtherOfItsBatch(t *testing.T) {
 	g, client := newGate(t)
 	jids := []string{"0", "1", "2", "3", "4", "5", "6", "7"}

@@ -29,6 +29,7 @@ type jobReply struct {
 	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
 	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
+	Options      jobOptions              `json:"x"`
 }
 
 type failureReply struct {
@@ -147,6 +148,7 @@ func (r *jobReply) job(c *Client) *Job {
 	if r.Failure != nil {
 		j.Failure = r.Failure.failure()
 	}
+	r.Options.apply(j)
 	return j
 }
 

@@ -61,5 +61,6 @@
 //
 // Every error is an [*Error] with a code; compare it with the sentinels using [errors.Is]. Commands
 // that are not safe to run twice are never sent twice: if the connection breaks before the reply,
-// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown.
+// or the caller's context ends, the error is [ErrUnavailable] and the outcome is unknown. Puts of
+// jobs without a [JID] are safe.
 package qless

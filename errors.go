@@ -18,6 +18,7 @@ type Code string
 // The codes of errors. Each has a sentinel of the same name for [errors.Is].
 const (
 	CodeCanceled      Code = "canceled"
+	CodeExists        Code = "exists"
 	CodeHasDependents Code = "has_dependents"
 	CodeInvalid       Code = "invalid"
 	CodeLockLost      Code = "lock_lost"
@@ -39,6 +40,10 @@ const (
 var (
 	// ErrCanceled means that the job was canceled.
 	ErrCanceled error = &Error{Code: CodeCanceled, Message: "the job was canceled"}
+
+	// ErrExists means that a job was not put because there is one already, whose jid the error has.
+	// See [ConflictOption].
+	ErrExists error = &Error{Code: CodeExists, Message: "the job exists"}
 
 	// ErrHasDependents means that a job can't be canceled because a job that is not being canceled
 	// depends on it.
@@ -109,6 +114,10 @@ type Error struct {
 
 	// JID is the job that the error is about. It is empty if there is none, or more than one.
 	JID string
+
+	// Indices are the indices of the jobs that [Queue.PutMany] did not put because they exist, in
+	// order. They are empty for other errors.
+	Indices []int
 
 	// Message says what is wrong.
 	Message string

@@ -142,6 +142,7 @@ func TestErrorText(t *testing.T) {
 // sentinels are all of them, by the codes that they stand for.
 var sentinels = map[qless.Code]error{
 	"canceled":       qless.ErrCanceled,
+	"exists":         qless.ErrExists,
 	"has_dependents": qless.ErrHasDependents,
 	"invalid":        qless.ErrInvalid,
 	"lock_lost":      qless.ErrLockLost,

@@ -62,7 +62,7 @@ func (c *Client) As(worker string) *Client { return c.as(worker) }
 
 // Send is Run without the observer.
 func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, error) {
-	return c.send(ctx, op, jid, args)
+	return c.send(ctx, op, jid, false, args)
 }
 
 // Wakes reports whether the script that published the event also wakes a worker.

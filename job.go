@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,9 @@ type Job struct {
 	// Failure is why the job failed or was last retried, or nil if neither has happened since it
 	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
+
+	// Headers are texts that travel with the job: see [Header].
+	Headers map[string]string `json:"headers,omitempty"`
 
 	// History is what happened to the job, oldest first.
 	History []HistoryEntry `json:"history,omitempty"`
@@ -231,7 +235,7 @@ func (j *Job) Complete(ctx context.Context) error {
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
 // retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
-// [Priority], [Retries] or [Tags]; what the options do not set stays as it was.
+// [Priority], [Retries], [Tags] or headers; what the options do not set stays as it was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -390,7 +394,8 @@ func (j *Job) Cancel(ctx context.Context) error {
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
 // loses it; a failed or completed job runs again. What the options do not set stays as it was. If
-// the job no longer exists, the error is [ErrNotFound].
+// the job no longer exists, the error is [ErrNotFound]. [IfFinished] and [IfNotRunning] leave it
+// where it is in some states; then the error is [ErrExists].
 func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) error {
 	if err := j.held("requeue"); err != nil {
 		return err
@@ -402,7 +407,18 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")
 	}
-	return j.finish(ctx, "requeue", Outcome{Queue: queue}, p.args(j.client.worker))
+	if slices.Contains(p.options.conditions, conditionAbsent) {
+		return invalid("requeue", j.JID, "IfAbsent can't be used with Move: the job exists")
+	}
+	reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
+	if err != nil {
+		return err
+	}
+	if found, refused := foundBy(reply); refused {
+		return found.exists("requeue")
+	}
+	j.end(Outcome{Queue: queue})
+	return nil
 }
 
 // Tag adds tags to the job. Tags that it already has stay in their place.

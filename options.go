@@ -12,11 +12,12 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [JID], [Priority], [Retries] or [Tags].
+	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
+	// [Priority], [Retries] or [Tags].
 	PutOption interface{ applyPut(*callOptions) }
 
-	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Priority],
-	// [Retries] or [Tags].
+	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
+	// [Headers], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
 	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
@@ -41,6 +42,11 @@ type callOptions struct {
 	offset   time.Duration
 	group    string
 	message  string
+
+	headers   map[string]string
+	noHeaders bool // an existing job loses its headers, unless there are others
+
+	conditions []condition // at most one, or the same several times, once checked
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -62,7 +68,8 @@ func applyOptions[O any](
 // If a job with this jid exists in any state, even running or complete, it is overwritten and put
 // again. A waiting job stays one job. A running job is taken from its worker and may run a second
 // time at once, while the first run continues until it notices. A complete or failed job runs
-// again. So reusing a jid prevents a second run only until the first has begun.
+// again. So reusing a jid prevents a second run only until the first has begun. [IfAbsent],
+// [IfFinished] and [IfNotRunning] refuse the put instead.
 //
 // To put a follow-up job once, return [Next], or make the follow-up depend on this job
 // ([DependsOn]), so that it can't begin before this one is complete. In any case it should be
@@ -197,7 +204,10 @@ func (c *callOptions) check(op string) error {
 			return invalid(op, c.jid, "the job depends on itself")
 		}
 	}
-	return nil
+	if err := c.checkConditions(op); err != nil {
+		return err
+	}
+	return c.checkHeaders(op)
 }
 
 // checkNumber returns an error unless a number is in the range that replies preserve exactly.
@@ -236,7 +246,7 @@ func (c *callOptions) nextArgs() []any {
 	if len(c.depends) > 0 {
 		args = append(args, "depends", jsonList(c.depends))
 	}
-	return args
+	return anys(args, c.storedArgs()...)
 }
 
 // jsonList encodes names as a JSON array.

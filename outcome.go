@@ -48,6 +48,9 @@ type Outcome struct {
 	// Tags are the job's tags in its next Queue. Nil leaves them as they are.
 	Tags []string
 
+	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
+	Headers map[string]string
+
 	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
 	// FailGroup of [WorkerConfig].
 	Group string
@@ -72,18 +75,19 @@ func (o *Outcome) Error() string {
 // MarshalJSON writes the delay in seconds, and Err as its text.
 func (o Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Action    Action   `json:"action"`
-		Queue     string   `json:"queue,omitempty"`
-		Delay     float64  `json:"delay,omitempty"`
-		DependsOn []string `json:"depends_on,omitempty"`
-		Priority  *int     `json:"priority,omitempty"`
-		Retries   *int     `json:"retries,omitempty"`
-		Tags      []string `json:"tags,omitempty"`
-		Group     string   `json:"group,omitempty"`
-		Err       string   `json:"error,omitempty"`
+		Action    Action            `json:"action"`
+		Queue     string            `json:"queue,omitempty"`
+		Delay     float64           `json:"delay,omitempty"`
+		DependsOn []string          `json:"depends_on,omitempty"`
+		Priority  *int              `json:"priority,omitempty"`
+		Retries   *int              `json:"retries,omitempty"`
+		Tags      []string          `json:"tags,omitempty"`
+		Headers   map[string]string `json:"headers,omitempty"`
+		Group     string            `json:"group,omitempty"`
+		Err       string            `json:"error,omitempty"`
 	}{
 		o.Action, o.Queue, secondsOf(o.Delay), o.DependsOn, o.Priority, o.Retries, o.Tags,
-		o.Group, textOf(o.Err),
+		o.Headers, o.Group, textOf(o.Err),
 	})
 }
 
@@ -134,6 +138,10 @@ func nextOutcome(queue string, given *callOptions) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue,
 		DependsOn: given.depends, Priority: given.priority, Retries: given.retries,
+		Headers: given.headers,
+	}
+	if given.noHeaders && o.Headers == nil {
+		o.Headers = map[string]string{}
 	}
 	if given.delay != nil {
 		o.Delay = *given.delay
@@ -205,13 +213,14 @@ func (o *Outcome) nextOptions() callOptions {
 	return callOptions{
 		delay: &o.Delay, depends: o.DependsOn, priority: o.Priority, retries: o.Retries,
 		tags: o.Tags, tagged: o.Tags != nil,
+		headers: o.Headers, noHeaders: o.Headers != nil,
 	}
 }
 
 // hasNext reports whether the outcome says anything about a next queue.
 func (o *Outcome) hasNext() bool {
 	return o.Queue != "" || o.Delay != 0 || o.DependsOn != nil || o.Priority != nil ||
-		o.Retries != nil || o.Tags != nil
+		o.Retries != nil || o.Tags != nil || o.Headers != nil
 }
 
 // An actionSpec is how an action is passed to the script finish, and counted.
@@ -261,7 +270,7 @@ func (o *Outcome) completeArgs() []string {
 	if o.Tags != nil {
 		args = append(args, "tags", jsonList(o.Tags))
 	}
-	return args
+	return append(args, options.storedArgs()...)
 }
 
 // message returns the failure message of a failed or retried job.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,8 @@ type put struct {
 	klass   string
 	data    string
 	options callOptions
+	at      int  // its index in a PutMany
+	isNew   bool // its jid is a new random one, so that it may be sent again
 }
 
 // newPut checks and encodes the arguments of a put. The put that it returns with an error has a
@@ -25,7 +28,7 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	err := applyOptions("put", &p.options, options, PutOption.applyPut)
 	if p.options.jid == "" {
-		p.options.jid = newJID()
+		p.options.jid, p.isNew = newJID(), true
 	}
 	if err != nil {
 		return p, err
@@ -68,8 +71,12 @@ const putArgs = 12
 
 // args returns the arguments for the commands put and requeue.
 func (p *put) args(worker string) []any {
+	checked := "checked"
+	if p.isNew {
+		checked = "new"
+	}
 	return p.optionArgs(append(make([]any, 0, putArgs),
-		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), "checked", "1"))
+		worker, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), checked, "1"))
 }
 
 // optionArgs appends the pairs of arguments for the options.
@@ -78,7 +85,10 @@ func (p *put) optionArgs(args []any) []any {
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
 	}
-	return args
+	if len(p.options.conditions) > 0 && !p.isNew {
+		args = append(args, "if", string(p.options.conditions[0]))
+	}
+	return anys(args, p.options.storedArgs()...)
 }
 
 // newJID returns a random jid of 32 hexadecimal digits, as clients of all languages use.
@@ -87,17 +97,34 @@ func newJID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// put puts a job alone, or together with those of other goroutines.
-func (c *Client) put(ctx context.Context, p *put) error {
-	if c.batcher != nil {
-		return c.batcher.put(ctx, p)
+// put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
+// the job that is there.
+func (c *Client) put(ctx context.Context, p *put) (string, error) {
+	if err := c.addHeaders(ctx, p); err != nil {
+		return "", err
 	}
-	return c.putOne(ctx, p)
+	put := c.putOne
+	if c.batcher != nil {
+		put = c.batcher.put
+	}
+	err := put(ctx, p)
+	var own *Error
+	if errors.As(err, &own) && own.Code == CodeExists {
+		return own.JID, err
+	}
+	return p.options.jid, err
 }
 
 // putOne runs the command put.
 func (c *Client) putOne(ctx context.Context, p *put) error {
-	_, err := c.run(ctx, "put", p.options.jid, p.args(c.worker)...)
+	run := c.run
+	if p.isNew {
+		run = c.runNew
+	}
+	reply, err := run(ctx, "put", p.options.jid, p.args(c.worker)...)
+	if found, refused := foundBy(reply); refused {
+		return found.exists("put")
+	}
 	return err
 }
 
@@ -115,6 +142,10 @@ const putBatch = 1000
 // their jids in order. One script puts up to 1000 jobs, all or none of them. If there are more jobs
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
+// Jobs that are refused because of a [ConflictOption] do not stop the others. Their jids are those
+// of the jobs that are there, and if nothing else is wrong the error is [ErrExists], with their
+// Indices. If the connection breaks, a script is sent again if no job of the call has a [JID].
+//
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has
 // its jid, and a message that begins with its index, as in "jobs[3]: the klass is empty".
@@ -123,7 +154,14 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.client.putAll(ctx, puts)
+	if err := q.client.addAllHeaders(ctx, puts); err != nil {
+		return nil, err
+	}
+	jids, found, err := q.client.putAll(ctx, puts)
+	if err == nil {
+		err = existError(found)
+	}
+	return jids, err
 }
 
 // newPuts checks and encodes the jobs of a PutMany.
@@ -141,6 +179,7 @@ func newPuts(queue string, jobs []JobSpec) ([]*put, error) {
 		if first, found := places[p.options.jid]; found {
 			return nil, p.failure(i, invalid("put", "", "jobs[%d] has the same jid", first))
 		}
+		p.at = i
 		puts[i], places[p.options.jid] = p, i
 	}
 	return puts, checkOrder(puts, places)
@@ -180,30 +219,51 @@ func jidsOf(puts []*put) []string {
 	return jids
 }
 
-// putAll puts any number of jobs, with as many scripts as that takes.
-func (c *Client) putAll(ctx context.Context, puts []*put) ([]string, error) {
-	jids := jidsOf(puts)
+// putAll puts any number of jobs, with as many scripts as that takes. It returns their jids, and
+// which jobs were there, by their index in the call of PutMany.
+func (c *Client) putAll(
+	ctx context.Context, puts []*put,
+) (jids []string, existing []foundJob, err error) {
+	jids = jidsOf(puts)
 	var alone error // the jobs are put, but too few replicas may have them
 	for from := 0; from < len(puts); from += putBatch {
-		err := c.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
+		found, err := c.putMany(ctx, puts[from:min(from+putBatch, len(puts))])
 		if errors.Is(err, ErrNotReplicated) {
 			alone = err
 		} else if err != nil {
-			return jids[:from], err
+			return jids[:from], existing, err
+		}
+		for _, f := range found {
+			i := from + f.at
+			jids[i], f.at = f.jid, puts[i].at
+			existing = append(existing, f)
 		}
 	}
-	return jids, alone
+	return jids, existing, alone
 }
 
-// putMany puts jobs with one script, all or none.
-func (c *Client) putMany(ctx context.Context, puts []*put) error {
-	args := append(make([]any, 0, 2+len(puts)*putArgs), c.worker, "1")
+// putMany puts jobs with one script, all or none but those with a [ConflictOption]. It returns
+// which jobs were there, by their index in puts.
+func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
+	checked, run := "1", c.run
+	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })
+	if allNew {
+		checked, run = "new", c.runNew
+	}
+	args := append(make([]any, 0, 2+len(puts)*putArgs), c.worker, checked)
 	for _, p := range puts {
 		args = append(args, p.queue, p.options.jid, p.klass, p.data, p.options.delayText(), nil)
 		before := len(args)
 		args = p.optionArgs(args)
+		if p.isNew && !allNew {
+			args = append(args, "new", "1")
+		}
 		args[before-1] = strconv.Itoa(len(args) - before)
 	}
-	_, err := c.run(ctx, "put.many", "", args...)
-	return err
+	reply, err := run(ctx, "put.many", "", args...)
+	found, problem := foundByMany(reply)
+	if err == nil {
+		err = problem
+	}
+	return found, err
 }

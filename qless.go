@@ -38,11 +38,13 @@ type Client struct {
 	batcher   *putBatcher      // nil if unbatched
 	replicas  *script.Replicas // nil if puts don't wait for any
 
-	observe func(ctx context.Context, call Call) // nil without an observer
+	observe func(ctx context.Context, call Call)        // nil without an observer
+	headers func(ctx context.Context) map[string]string // nil without headers
 }
 
-// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithLogger],
-// [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName], [WithoutBatching].
+// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithHeaders],
+// [WithLogger], [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName],
+// [WithoutBatching].
 type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
@@ -178,20 +180,38 @@ func (c *Client) Config() *Config { return &Config{client: c} }
 
 // run runs a command. The jid is the job that it is about, if any.
 func (c *Client) run(ctx context.Context, op, jid string, args ...any) (any, error) {
+	return c.call(ctx, op, jid, false, args)
+}
+
+// runNew is run for a command whose arguments say that all jobs which it puts are new, so that it
+// may be sent again.
+func (c *Client) runNew(ctx context.Context, op, jid string, args ...any) (any, error) {
+	return c.call(ctx, op, jid, true, args)
+}
+
+func (c *Client) call(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
 	if c.observe == nil {
-		return c.send(ctx, op, jid, args)
+		return c.send(ctx, op, jid, isNew, args)
 	}
 	sent := time.Now()
-	reply, err := c.send(ctx, op, jid, args)
+	reply, err := c.send(ctx, op, jid, isNew, args)
 	c.observed(ctx, op, jid, args, reply, sent, err)
 	return reply, err
 }
 
-func (c *Client) send(ctx context.Context, op, jid string, args []any) (any, error) {
+func (c *Client) send(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
 	if c.replicas != nil && commands.Command(op).Replicated() {
-		return c.runReplicated(ctx, op, jid, args...)
+		return c.runReplicated(ctx, op, jid, isNew, args)
 	}
-	reply, err := c.runner.Run(ctx, op, args...)
+	run := c.runner.Run
+	if isNew {
+		run = c.runner.RunNew
+	}
+	reply, err := run(ctx, op, args...)
 	return reply, wrap(op, jid, err)
 }
 

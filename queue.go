@@ -36,11 +36,17 @@ func (q *Queue) Name() string { return q.name }
 // string becomes a JSON string. Nil becomes an empty object.
 //
 // If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
-// is taken from its worker and may run twice at once; a complete job runs again.
+// is taken from its worker and may run twice at once; a complete job runs again. [IfAbsent],
+// [IfFinished] and [IfNotRunning] refuse that with [ErrExists], and the jid of the job that is there.
+//
+// A put without a JID is sent again if the connection breaks before the answer: its jid is a new
+// random one, so the server knows if it has the job already. That would fail only if the job were
+// complete and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is sent
+// once.
 //
 // Put returns the jid even with an error, unless that is [ErrInvalid]: a call that failed with
-// [ErrUnavailable] may have put the job. Putting it again with this jid makes no second job. That
-// is safe as long as no worker has taken the first.
+// [ErrUnavailable] may have put the job. Putting it again with this jid, and with [IfAbsent], puts
+// it once: [ErrExists] then means that it was there.
 func (q *Queue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (jid string, err error) {
@@ -48,7 +54,7 @@ func (q *Queue) Put(
 	if err != nil {
 		return "", err
 	}
-	return p.options.jid, q.client.put(ctx, p)
+	return q.client.put(ctx, p)
 }
 
 // Pop locks at most count jobs for the client's worker and returns them: first those whose lock has

@@ -33,8 +33,14 @@ func checkReplicas(rdb redis.UniversalClient, r *script.Replicas) error {
 }
 
 // runReplicated runs a command that puts, and waits until the replicas have what it wrote.
-func (c *Client) runReplicated(ctx context.Context, op, jid string, args ...any) (any, error) {
-	reply, err := c.runner.RunReplicated(ctx, *c.replicas, op, args...)
+func (c *Client) runReplicated(
+	ctx context.Context, op, jid string, isNew bool, args []any,
+) (any, error) {
+	run := c.runner.RunReplicated
+	if isNew {
+		run = c.runner.RunNewReplicated
+	}
+	reply, err := run(ctx, *c.replicas, op, args...)
 	var missing *script.ReplicasError
 	if errors.As(err, &missing) {
 		return reply, &Error{

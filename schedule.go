@@ -327,6 +327,9 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) er
 	if err != nil {
 		return err
 	}
+	if err := c.addHeaders(ctx, p); err != nil {
+		return err
+	}
 	args := append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)
 	reply, err := c.run(ctx, "schedule", p.options.jid, args...)
 	if early, ok := reply.(int64); ok && early == 0 {

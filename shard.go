@@ -188,9 +188,9 @@ type ShardedQueue struct {
 func (q *ShardedQueue) Name() string { return q.name }
 
 // Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
-// exists in a shard where its key does not belong, a second job is made. With [DependsOn], Put
-// first looks for those jobs in all other shards: if one has any, the error is [ErrWrongShard] and
-// nothing is put.
+// exists in a shard where its key does not belong, a second job is made, even with [IfAbsent]. With
+// [DependsOn], Put first looks for those jobs in all other shards: if one has any, the error is
+// [ErrWrongShard] and nothing is put.
 func (q *ShardedQueue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (string, error) {
@@ -202,7 +202,7 @@ func (q *ShardedQueue) Put(
 	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 		return "", err
 	}
-	return p.options.jid, shard.put(ctx, p)
+	return shard.put(ctx, p)
 }
 
 // checkDepends returns an error if a job depends on a job of another shard.
@@ -236,20 +236,26 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		return nil, err
 	}
 	var mu sync.Mutex
-	done := map[string]bool{}
+	jids := make([]string, len(puts)) // empty for those that were not put
+	var existing []foundJob
 	err = each(q.shards.clients, func(c *Client) error {
 		if len(parts[c]) == 0 {
 			return nil
 		}
-		put, err := c.putAll(ctx, parts[c])
+		put, found, err := c.putAll(ctx, parts[c])
 		mu.Lock()
 		defer mu.Unlock()
-		for _, jid := range put {
-			done[jid] = true
+		for i, jid := range put {
+			jids[parts[c][i].at] = jid
 		}
+		existing = append(existing, found...)
 		return err
 	})
-	return slices.DeleteFunc(jidsOf(puts), func(jid string) bool { return !done[jid] }), err
+	if err == nil {
+		slices.SortFunc(existing, func(a, b foundJob) int { return a.at - b.at })
+		err = existError(existing)
+	}
+	return slices.DeleteFunc(jids, func(jid string) bool { return jid == "" }), err
 }
 
 // part groups puts by shard.
@@ -268,6 +274,9 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 			}
 		}
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
+			return nil, p.failure(i, err)
+		}
+		if err := shard.addHeaders(ctx, p); err != nil {
 			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)

@@ -70,8 +70,8 @@ type WorkerConfig struct {
 
 	// Prefetch is how many jobs a worker with short handlers takes at most ahead of its free slots,
 	// to ask the server less often. It takes no more than it works off in about 10 ms, none while
-	// another worker of the namespace is idle, and none of a queue with a max-concurrency. It gives
-	// back those that have waited for 20 ms, and all when it is paused or stopped.
+	// another idle worker waits for one of its queues, and none of a queue with a max-concurrency.
+	// It gives back those that have waited for 20 ms, and all when it is paused or stopped.
 	//
 	// Defaults to 0, which means by need: up to 16. The value -1 means none.
 	Prefetch int

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -21,7 +22,8 @@ type aheadEnv struct {
 	client *qless.Client
 	queue  *qless.Queue
 	worker *qless.Worker
-	end    func()      // ends the long job
+	end    func() // ends the long job
+	ended  chan struct{}
 	ran    chan string // the jids of other jobs that were run
 
 	mu     sync.Mutex
@@ -32,53 +34,79 @@ var takenAhead = []string{"m", "z", "a"}
 
 func newAheadEnv(t *testing.T, settings map[string]any) *aheadEnv {
 	t.Helper()
+	e := emptyAheadEnv(t)
+	for name, value := range settings {
+		require.NoError(t, e.client.Config().Set(t.Context(), name, value))
+	}
+	e.putLong()
+	for _, jid := range takenAhead {
+		e.put("K", jid)
+	}
+	e.start("q")
+	e.holds(len(takenAhead))
+	return e
+}
+
+func emptyAheadEnv(t *testing.T) *aheadEnv {
+	t.Helper()
 	server := testkit.Start(t)
 	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()))
 	require.NoError(t, err)
 	end := make(chan struct{})
-	e := &aheadEnv{
+	return &aheadEnv{
 		t: t, server: server, client: client, queue: client.Queue("q"), ran: make(chan string, 100),
-		end: sync.OnceFunc(func() { close(end) }),
+		end: sync.OnceFunc(func() { close(end) }), ended: end,
 	}
-	for name, value := range settings {
-		require.NoError(t, client.Config().Set(t.Context(), name, value))
-	}
+}
+
+// putLong puts the long job after as many short ones as a worker times.
+func (e *aheadEnv) putLong(options ...qless.PutOption) {
+	e.t.Helper()
 	for i := range 8 {
-		e.put("Short", fmt.Sprint("short", i))
+		e.put("Short", fmt.Sprint("short", i), options...)
 	}
-	e.put("Long", "long")
-	for _, jid := range takenAhead {
-		e.put("K", jid)
-	}
-	e.worker, err = qless.NewWorker(client, qless.WorkerConfig{
-		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour, Observer: e.observe,
+	e.put("Long", "long", options...)
+}
+
+// start starts the worker, and waits until the long job runs.
+func (e *aheadEnv) start(queues ...string) {
+	e.t.Helper()
+	var err error
+	e.worker, err = qless.NewWorker(e.client, qless.WorkerConfig{
+		Queues: queues, Concurrency: 1, PollInterval: time.Hour, Observer: e.observe,
 	})
-	require.NoError(t, err)
+	require.NoError(e.t, err)
 	e.worker.SetPrefetchWindow(time.Hour)
 	running := make(chan bool, 1)
 	e.worker.Handle("Short", func(context.Context, *qless.Job) error { return nil })
 	e.worker.Handle("Long", func(context.Context, *qless.Job) error {
 		running <- true
-		<-end
+		<-e.ended
 		return nil
 	})
-	e.worker.Handle("K", func(_ context.Context, job *qless.Job) error {
-		e.ran <- job.JID
-		return nil
-	})
-	require.NoError(t, e.worker.Start(t.Context()))
-	t.Cleanup(func() {
+	e.worker.Handle("K", e.run)
+	require.NoError(e.t, e.worker.Start(e.t.Context()))
+	e.t.Cleanup(func() {
 		e.end()
 		_ = e.worker.Stop(context.Background())
 	})
-	testkit.Soon(t, "the long job", running)
-	e.holds(len(takenAhead))
-	return e
+	testkit.Soon(e.t, "the long job", running)
 }
 
-func (e *aheadEnv) put(klass, jid string) {
+func (e *aheadEnv) run(_ context.Context, job *qless.Job) error {
+	e.ran <- job.JID
+	return nil
+}
+
+func (e *aheadEnv) put(klass, jid string, options ...qless.PutOption) {
 	e.t.Helper()
-	_, err := e.queue.Put(e.t.Context(), klass, nil, qless.JID(jid))
+	e.putInto("q", klass, jid, options...)
+}
+
+func (e *aheadEnv) putInto(queue, klass, jid string, options ...qless.PutOption) {
+	e.t.Helper()
+	options = append([]qless.PutOption{qless.JID(jid)}, options...)
+	_, err := e.client.Queue(queue).Put(e.t.Context(), klass, nil, options...)
 	require.NoError(e.t, err)
 }
 
@@ -131,13 +159,18 @@ func (e *aheadEnv) givenBack() {
 		testkit.Until(e.t, jid+" waits", func() bool { return e.job(jid).State == qless.StateWaiting })
 		require.Equal(e.t, 5, e.job(jid).Remaining)
 	}
-	jobs, err := e.queue.Peek(e.t.Context(), 10)
+	require.Equal(e.t, append(takenAhead[:3:3], "new"), e.waiting("q"))
+}
+
+// waiting returns the next jobs of a queue.
+func (e *aheadEnv) waiting(queue string) (jids []string) {
+	e.t.Helper()
+	jobs, err := e.client.Queue(queue).Peek(e.t.Context(), 10)
 	require.NoError(e.t, err)
-	var jids []string
 	for _, job := range jobs {
 		jids = append(jids, job.JID)
 	}
-	require.Equal(e.t, append(takenAhead[:3:3], "new"), jids)
+	return jids
 }
 
 func TestJobsThatWereTakenAheadRunInTheirOrder(t *testing.T) {
@@ -178,6 +211,69 @@ func TestPauseGivesBackWhatWasTakenAhead(t *testing.T) {
 	e.end()
 	e.runs(append(takenAhead[:3:3], "new")...)
 	require.Zero(t, e.worker.Stats().Lost)
+}
+
+func TestWhatIsGivenBackGoesToItsPlaceInItsQueue(t *testing.T) {
+	e := emptyAheadEnv(t)
+	e.putLong(qless.Priority(10))
+	for _, jid := range []string{"m", "z"} {
+		e.put("K", jid, qless.Priority(5))
+	}
+	e.put("K", "low")
+	for _, jid := range []string{"y", "b"} {
+		e.putInto("r", "K", jid)
+	}
+	e.start("q", "r")
+	e.holds(5)
+	e.put("K", "new", qless.Priority(5))
+	e.putInto("r", "K", "newer")
+	e.putInto("r", "K", "urgent", qless.Priority(1))
+	stopped := make(chan error, 1)
+	go func() { stopped <- e.worker.Stop(context.Background()) }()
+	testkit.Until(t, "all wait", func() bool { return len(e.waiting("q"))+len(e.waiting("r")) == 8 })
+	require.Equal(t, []string{"m", "z", "new", "low"}, e.waiting("q"))
+	require.Equal(t, []string{"urgent", "y", "b", "newer"}, e.waiting("r"))
+	e.end()
+	require.NoError(t, testkit.Soon(t, "the end of Stop", stopped))
+}
+
+// They are running for the server.
+func TestJobsOfAPausedQueueThatWereTakenAheadStillRun(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	require.NoError(t, e.queue.Pause(t.Context()))
+	e.end()
+	e.runs(takenAhead...)
+	testkit.Until(t, "the worker is idle", func() bool { return e.worker.Stats().Idle })
+	require.Equal(t, []string{"new"}, e.waiting("q"))
+	require.NoError(t, e.queue.Unpause(t.Context()))
+	e.runs("new")
+}
+
+func TestASecondWorkerGetsWhatTheFirstDoesNotHold(t *testing.T) {
+	const jobs = 40
+	e := emptyAheadEnv(t)
+	e.putLong()
+	for i := range jobs {
+		e.put("K", fmt.Sprint("k", i))
+	}
+	e.start("q")
+	second, err := qless.NewWorker(e.client, qless.WorkerConfig{Queues: []string{"q"}, Concurrency: 1})
+	require.NoError(t, err)
+	second.Handle("K", e.run)
+	require.NoError(t, second.Start(t.Context()))
+	testkit.Until(t, "the second has nothing to do", func() bool {
+		return second.Stats().Idle && len(e.waiting("q")) == 0
+	})
+	held := e.worker.Stats().Prefetched
+	require.Positive(t, held)
+	require.LessOrEqual(t, held, 16)
+	require.NoError(t, second.Stop(t.Context()))
+	require.Equal(t, jobs-held, second.Stats().Completed)
+	e.end()
+	testkit.Until(t, "the first has run the others", func() bool {
+		return e.worker.Stats().Completed == 8+1+held
+	})
 }
 
 func TestLocksOfJobsThatWereTakenAheadAreRenewed(t *testing.T) {
@@ -280,9 +376,108 @@ func TestAWorkerWithShortHandlersAsksSeldom(t *testing.T) {
 	require.Less(t, len(counts), 60)
 }
 
+func TestAWorkerWithShortHandlersAsksSeldomWhileOneOfAnotherQueueIsIdle(t *testing.T) {
+	counts := worksOff(t, qless.WorkerConfig{}, func(client *qless.Client) {
+		other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
+		require.NoError(t, err)
+		other.Handle("K", func(context.Context, *qless.Job) error { return nil })
+		require.NoError(t, other.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, other.Stop(context.Background())) })
+		testkit.Until(t, "it is idle", func() bool { return other.Stats().Idle })
+	})
+	require.Less(t, len(counts), 60)
+}
+
 func TestAWorkerTakesNoMoreAheadThanPrefetchSays(t *testing.T) {
 	for _, count := range worksOff(t, qless.WorkerConfig{Prefetch: 3}, nil) {
 		require.LessOrEqual(t, count, 4)
+	}
+}
+
+// A chat is a worker of one slot with a backlog that never ends: each job puts another one.
+type chat struct {
+	special chan string // the jid of the special job that runs; then no other does
+	between int         // how many jobs ran after act, until then
+}
+
+// chatty starts such a worker. The first job that runs while others are held ahead calls act, with
+// how many are.
+func chatty(
+	t *testing.T, config qless.WorkerConfig, act func(client *qless.Client, held int),
+) *chat {
+	t.Helper()
+	c := &chat{special: make(chan string, 1)}
+	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	put := func(ctx context.Context) error {
+		_, err := client.Queue("mail-b").Put(ctx, "K", nil)
+		return err
+	}
+	for range 50 {
+		require.NoError(t, put(t.Context()))
+	}
+	config.Concurrency, config.PollInterval = 1, time.Hour
+	worker, err := qless.NewWorker(client, config)
+	require.NoError(t, err)
+	worker.SetPrefetchWindow(time.Hour)
+	acted := false // one job runs at a time
+	worker.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+		c.between++
+		if held := worker.Stats().Prefetched; held > 0 && !acted {
+			acted = true
+			act(client, held)
+			c.between = 0
+		}
+		return put(ctx)
+	})
+	worker.Handle("Special", func(_ context.Context, job *qless.Job) error {
+		c.special <- job.JID
+		<-t.Context().Done()
+		return nil
+	})
+	require.NoError(t, worker.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, worker.Stop(context.Background())) })
+	return c
+}
+
+// What comes before the others waits for those taken ahead, but for no more of the backlog.
+func TestAJobIsBehindNoMoreThanWhatWasTakenAhead(t *testing.T) {
+	const prefetch = 5
+	for name, c := range map[string]struct {
+		order  qless.Order
+		queue  string
+		option qless.PutOption
+		turns  int // of the others before its own
+	}{
+		"of a higher priority":     {qless.OrderStrict, "mail-b", qless.Priority(1), 0},
+		"of an earlier queue":      {qless.OrderStrict, "mail-a", qless.Priority(0), 0},
+		"of another queue in turn": {qless.OrderRoundRobin, "mail-a", qless.Priority(0), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := qless.WorkerConfig{
+				Queues: []string{"mail-a", "mail-b"}, Order: c.order, Prefetch: prefetch,
+			}
+			ahead := 0
+			chat := chatty(t, config, func(client *qless.Client, held int) {
+				ahead = held
+				_, err := client.Queue(c.queue).Put(t.Context(), "Special", nil, c.option)
+				assert.NoError(t, err)
+			})
+			testkit.Soon(t, "the special job", chat.special)
+			require.GreaterOrEqual(t, chat.between, ahead)
+			require.LessOrEqual(t, chat.between, prefetch+c.turns)
+		})
+	}
+}
+
+func TestAQueueThatAppearsIsAskedThoughJobsAreTakenAhead(t *testing.T) {
+	for _, order := range []qless.Order{qless.OrderRoundRobin, qless.OrderShuffled} {
+		config := qless.WorkerConfig{Queues: []string{"mail-*"}, Order: order}
+		chat := chatty(t, config, func(client *qless.Client, _ int) {
+			_, err := client.Queue("mail-new").Put(t.Context(), "Special", nil, qless.JID("new"))
+			assert.NoError(t, err)
+		})
+		require.Equal(t, "new", testkit.Soon(t, "the job of the new queue", chat.special))
 	}
 }
 
@@ -294,14 +489,6 @@ func TestNothingIsTakenAhead(t *testing.T) {
 		"if it is switched off": {qless.WorkerConfig{Prefetch: -1}, nil},
 		"of a queue with a max-concurrency": {qless.WorkerConfig{}, func(client *qless.Client) {
 			require.NoError(t, client.Queue("q").SetMaxConcurrency(t.Context(), 1000))
-		}},
-		"while another worker is idle": {qless.WorkerConfig{}, func(client *qless.Client) {
-			other, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"other"}})
-			require.NoError(t, err)
-			other.Handle("K", func(context.Context, *qless.Job) error { return nil })
-			require.NoError(t, other.Start(t.Context()))
-			t.Cleanup(func() { require.NoError(t, other.Stop(context.Background())) })
-			testkit.Until(t, "it is idle", func() bool { return other.Stats().Idle })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

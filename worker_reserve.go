@@ -207,7 +207,7 @@ func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
 	names := strings.Fields(wire.AsString(items[0]))
 	jobs := make([]reservedJob, 0, len(items)-1)
 	for _, item := range items[1:] {
-		values, ok := item.([]any)
+		values, ok := reservedValues(item)
 		if !ok {
 			return nil, unexpected("reserve", item)
 		}
@@ -220,10 +220,26 @@ func (c *Client) decodeReservedJobs(items []any) ([]reservedJob, error) {
 	return jobs, nil
 }
 
+// reservedValues returns the values of a job, which are one text unless some are missing or contain
+// the byte between them.
+func reservedValues(item any) ([]string, bool) {
+	switch item := item.(type) {
+	case string:
+		return strings.Split(item, "\x01"), true
+	case []any:
+		values := make([]string, len(item))
+		for i, value := range item {
+			values[i] = wire.AsString(value)
+		}
+		return values, true
+	}
+	return nil, false
+}
+
 // A jobFields holds the fields of a job in a reply of the script reserve.
 type jobFields struct {
 	names  []string
-	values []any
+	values []string
 }
 
 // text returns a field, or the empty string if there is none with that name.
@@ -232,7 +248,7 @@ func (f jobFields) text(name string) string {
 	if i < 0 || i >= len(f.values) {
 		return ""
 	}
-	return wire.AsString(f.values[i])
+	return f.values[i]
 }
 
 func (f jobFields) number(name string) wire.Number { return wire.AsNumber(f.text(name)) }
@@ -261,6 +277,10 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	var failure failureReply
 	if raw := fields.text("failure"); raw != "" && json.Unmarshal([]byte(raw), &failure) == nil {
 		job.Failure = failure.failure()
+	}
+	if text := fields.text("x:o"); text != "" {
+		options := parseJobOptions(text)
+		options.apply(job)
 	}
 	heartbeat := fields.number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -225,14 +226,17 @@ func (o *operations) turns(ctx context.Context, jobs, count int) (sample, error)
 	})
 }
 
+// reservedHead is how many parts of a reply of reserve precede the jobs.
+const reservedHead = 5
+
 // holdReserved records the jobs in the replies of reserve, and fails if the worker does not hold
 // as many as requested.
 func (o *operations) holdReserved(phase string, wanted int, replies []any) error {
 	for _, reply := range replies {
-		for _, part := range reply.([]any) {
-			if job, isJob := part.([]any); isJob {
-				o.held = append(o.held, job[0].(string))
-			}
+		parts := reply.([]any)
+		for i := reservedHead; i < len(parts); i++ {
+			jid, _, _ := strings.Cut(parts[i].(string), "\x01")
+			o.held = append(o.held, jid)
 		}
 	}
 	if len(o.held) != wanted {

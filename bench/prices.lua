@@ -231,3 +231,91 @@ local made = function() return i end
 -- price: a call of a local function
 -- loop
 same(i)
+
+-- price: the commands of a bulk job, 100 a call
+local key, data, message = {}, string.rep('x', 100), '{"jid":"a2f5c","event":"put","queue":"bench"}'
+for j = 1, loops do key[j] = string.format('j:%032d', j) end
+local first, scored, jids = 1, {}, {}
+for _, set in ipairs({'work', 'locks', 'worker', 'completed'}) do fill(set, 200) end
+-- loop
+call('rpush', key[i], '[1700000000,"put",{"q":"bench"}]')
+job(key[i] .. '-hash', data)
+call('publish', 'log', message)
+local n = i - first + 1
+scored[2 * n - 1], scored[2 * n], jids[n] = '1700000000.123456', key[i], key[i]
+if n == 100 then
+  call('exists', unpack(jids))
+  call('zadd', 'work', unpack(scored))
+  call('zrevrange', 'work', '0', '99')
+  call('zremrangebyrank', 'work', '-100', '-1')
+  for j = 1, 100 do
+    local hash = jids[j] .. '-hash'
+    call('hmget', hash, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time')
+    call('rpush', jids[j], '[1700000000,"popped",{"worker":"w"}]')
+    call('hset', hash, 'state', 'running', 'worker', 'w', 'expires', '1700000060.123456', 'time',
+      '1700000000.123456')
+  end
+  call('zadd', 'locks', unpack(scored))
+  call('zadd', 'worker', unpack(scored))
+  for j = 1, 100 do
+    call('hmget', jids[j] .. '-hash', 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  end
+  call('exists', unpack(jids))
+  call('zrem', 'locks', unpack(jids))
+  call('zrem', 'worker', unpack(jids))
+  for j = 1, 100 do
+    call('rpush', jids[j], '[1700000000,"done"]')
+    call('hset', jids[j] .. '-hash', 'state', 'complete', 'queue', '', 'time', '1700000000.123456',
+      'worker', '', 'failure', '{}', 'expires', '0', 'remaining', '5')
+    call('publish', 'log', message)
+  end
+  call('zadd', 'completed', unpack(scored))
+  first = i + 1
+end
+
+-- price: the commands of put, pop(1) and complete
+local data, message = string.rep('x', 100), '{"jid":"a2f5c","event":"put","queue":"bench"}'
+local function observe(key)
+  call('hmget', key, 'total', 'mean', 'vk', 's0')
+  call('hset', key, 'total', '1', 'mean', '0.123456', 'vk', '0.123456', 's0', '1')
+end
+fill('work', 200)
+fill('locks', 200)
+fill('worker', 200)
+-- loop
+local jid, stamp = string.format('j:%032d', i), '1700000000.123456'
+local hash, list = jid .. '-hash', jid .. '-history'
+call('exists', hash, 'idle', 'tracked', 'empty')
+call('zadd', 'work', '-0.1700000000123456', jid)
+call('rpush', list, '[1700000000,"put",{"q":"bench"}]')
+job(hash, data)
+call('publish', 'log', message)
+call('zadd', 'queues', 'NX', stamp, 'bench')
+call('hmget', 'config', 'bench-heartbeat', 'heartbeat', 'bench-max-concurrency', 'max-job-history')
+call('sismember', 'paused', 'bench')
+call('zcount', 'locks', '-inf', '1600000000.123456')
+call('exists', 'tracked', 'recur', 'scheduled')
+call('zrevrange', 'work', '0', '0')
+call('zremrangebyrank', 'work', '-1', '-1')
+call('hmget', hash, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time')
+call('rpush', list, '[1700000000,"popped",{"worker":"w"}]')
+call('hset', hash, 'state', 'running', 'worker', 'w', 'expires', '1700000060.123456', 'time', stamp)
+call('zadd', 'locks', '1700000060.123456', jid)
+call('zadd', 'worker', '1700000060.123456', jid)
+observe('wait')
+call('exists', 'dependencies', 'dependents')
+call('lrange', list, '0', '-1')
+call('zadd', 'workers', stamp, 'w')
+call('hmget', hash, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+call('hmget', 'config', 'jobs-history', 'jobs-history-count', 'max-job-history', 'bench-max-concurrency')
+call('exists', 'tracked', 'dependents')
+call('zrem', 'locks', jid)
+call('zrem', 'worker', jid)
+observe('run')
+call('rpush', list, '[1700000000,"done"]')
+call('hset', hash, 'state', 'complete', 'queue', '', 'time', stamp, 'worker', '', 'failure', '{}',
+  'expires', '0', 'remaining', '5')
+call('zadd', 'completed', stamp, jid)
+call('zcard', 'completed')
+call('zcount', 'completed', '0', '1600000000.123456')
+call('publish', 'log', message)

@@ -11,6 +11,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/json.lua"
@@ -38,7 +39,7 @@ local function read_jobs()
     local jid = ARGV[i]
     local key = job_key(jid)
     if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
     end
   end
@@ -72,11 +73,14 @@ local function cancel(jid, job)
   remove_tags(jid, names_of(job[5]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
+  if job[6] then
+    job_ended(jid, job[6], 'canceled')
+  end
 end
 
 must_publish()
 local jobs, jids = read_jobs(), {}
-local gone = {false, false, false, false, false, dependencies = {}}
+local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   cancel(jid, jobs[jid])

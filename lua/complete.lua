@@ -2,8 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json (all of which need next); checked 1 from a caller that
---          has checked that the data is JSON, and for whom no delay means none
+--          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+--          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
+--          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
@@ -30,7 +31,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 
 local item = {

@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    since time
+--                    o text, drop letters, since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: spends a retry
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have
@@ -35,8 +35,8 @@ local function given_text(i, last)
 end
 
 -- Reads the arguments of an action, from ARGV[first] to ARGV[last].
-local function read_details(item, first, last) -- cold
-  local action = item.action
+local function read_details(item, action, first, last) -- cold
+  item.action, item.delay = action, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -61,27 +61,25 @@ local function read_details(item, first, last) -- cold
   end
 end
 
--- Reads the job whose arguments begin at ARGV[at]. Returns it, and where the next one begins. All
--- fields are named at once, because growing a table is expensive.
+-- Reads the job whose arguments begin at ARGV[at]. Returns it, and where the next one begins. The
+-- fields of most jobs are named at once, because growing a table is expensive: not as nil, which
+-- takes up room without being there.
 local function read_item(at)
   local item = {
-    action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    delay = 0,
-    depends = none,
-    next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
   end
   local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action ~= 'complete' or last >= first then
-    read_details(item, first, last)
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
   end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
   return item, last + 1
 end
 
@@ -100,29 +98,38 @@ local function give(items) -- cold
   end
 end
 
-local items, completed = {}, {}
-local at = 3
-while at <= #ARGV do
-  local item
-  item, at = read_item(at)
-  items[#items + 1] = item
-  if item.action == 'complete' then
-    completed[#completed + 1] = item
+-- Those of the items that are to be completed, when there are others.
+local function to_complete(items) -- cold
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action or items[i].action == 'complete' then
+      found[#found + 1] = items[i]
+    end
   end
+  return found
 end
 
-if #items > 1000 then
+local items, completed = {}, 0
+local at, n = 3, 0
+while at <= #ARGV do
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action or items[n].action == 'complete' then
+    completed = completed + 1
+  end
+end
+if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 must_publish()
-if #completed > 0 then
-  complete(worker, completed)
-end
-if #completed < #items then
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {}
-for i = 1, #items do
+local outcomes = {unpack(items)} -- has its size at once
+for i = 1, n do
   local item = items[i]
   if item.problem then
     outcomes[i] = '!' .. item.problem

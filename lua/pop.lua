@@ -7,8 +7,8 @@
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
 --          popped_at, since when it is this worker's; both as text
 -- Errors   Queue(), Pop()
--- Cost     6 commands when the queue is empty, 16 for one job, 5 for each one more;
---          a job with a long history is expensive to read
+-- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
+--          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
 --          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax

@@ -2,14 +2,22 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, jid, klass, data, delay, then pairs: priority n, tags json,
---          retries n, depends json, checked 1 from a caller that has checked that the data is
+--          retries n, depends json, checked 1 from a caller that has checked that all JSON is
 --          JSON, and for whom a delay of 0 means none; backoff json from clients in PHP:
 --          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
---          lost its lock waits before it is handed out again
--- Returns  the jid
+--          lost its lock waits before it is handed out again;
+--          o LETTERS|JSON: options of the job's field x:o, as lib/options.lua says. An existing job
+--          keeps those of its own that neither o nor drop names;
+--          drop letters: options that an existing job loses;
+--          if absent, finished or idle: a job that is there is left as it is, unless it is complete
+--          or failed (finished), or unless it is not running (idle);
+--          new 1 in place of checked 1: the same, from a caller whose jid is a fresh random one. A
+--          job that is there comes from the same call, sent before, and is left as it is
+-- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
+--          as it is because of the pair if
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency
--- Repeat   once
+-- Repeat   once, unless new
 -- Waits    for replicas
 -- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
 --          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem

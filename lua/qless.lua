@@ -212,6 +212,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -306,6 +321,9 @@ local function names_of(text)
     end
   end
   return found
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -449,6 +467,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -559,7 +582,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -567,6 +590,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -590,7 +616,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -608,7 +634,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -696,7 +722,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -704,17 +730,18 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -722,20 +749,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -773,25 +803,25 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -799,22 +829,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -1092,7 +1123,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1246,6 +1277,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -1258,10 +1318,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -1269,6 +1347,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -1283,8 +1364,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -1315,16 +1410,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -1337,6 +1454,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -1350,8 +1468,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -1371,48 +1491,99 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  return delay
+end
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
+do
+  local at = 2
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
       end
     end
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
-end
-do
-  local at = 2
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -1440,116 +1611,120 @@ do
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'complete' then
 local function reject(area, message)
@@ -1724,6 +1899,14 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
@@ -1972,13 +2155,30 @@ local function names(area, name, text)
   end
   return list
 end
-  if not given.priority and not given.retries and not given.tags then
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function advance(item, cap)
@@ -2009,6 +2209,43 @@ local function keep_delay(key, delay, means_none)
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
   end
 end
 local function array(list)
@@ -2058,6 +2295,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -2154,6 +2392,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -2173,7 +2412,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -2181,38 +2420,70 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -2281,7 +2552,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local item = {
   jid = jid,
@@ -2300,10 +2571,11 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned, queues = read_all(items, worker)
+  local owned = read_all(items, worker)
   if #owned == 0 then
     break
   end
+  local queues = by_queue(owned)
   local config
   do
     local queues = queues
@@ -2373,7 +2645,7 @@ repeat
       end
     end
   end
-  local done, finished = entry(now, '"done"'), {}
+  local done, finished = entry(now, '"done"'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -2385,10 +2657,18 @@ repeat
     end
     if item.next then
       item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      finished[#finished + 1] = item
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
     end
   end
   if #finished > 0 then
@@ -2736,7 +3016,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -2747,6 +3027,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -2784,6 +3065,14 @@ local function enqueue(item, queue, score)
   return state
 end
 local function exhaust(worker, item, queue, group, failure)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -2953,6 +3242,9 @@ end
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
@@ -3059,6 +3351,14 @@ else
   end
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
+  end
+end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
   end
 end
 local function entry(at, what, details)
@@ -3245,7 +3545,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -3256,6 +3556,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -3340,6 +3641,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local jid
 do
@@ -3426,6 +3730,14 @@ local function finite(text, default)
   end
   return default
 end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3493,7 +3805,7 @@ local function read_jobs()
     local jid = ARGV[i]
     local key = (prefix .. 'j:' .. jid)
     if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
     end
   end
@@ -3505,7 +3817,7 @@ do
   end
 end
 local jobs, jids = read_jobs(), {}
-local gone = {false, false, false, false, false, dependencies = {}}
+local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
@@ -3604,6 +3916,9 @@ for i = 2, #ARGV do
       if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
         try('publish', prefix .. channel, jid)
       end
+    end
+    if job[6] then
+      job_ended(jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -4180,7 +4495,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -4280,6 +4594,14 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
 end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
@@ -4524,6 +4846,43 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
 local function array(list)
   if #list == 0 then
     return '{}'
@@ -4571,6 +4930,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -4667,6 +5027,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -4686,7 +5047,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -4694,38 +5055,70 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -4744,8 +5137,137 @@ local function any_dependents(items, more)
   end
   return count_existing(more) > 0
 end
+local function complete(worker, items)
+  local owned = read_all(items, worker)
+  if #owned == 0 then
+    return
+  end
+  local queues = by_queue(owned)
+  local config
+  do
+    local queues = queues
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    for i = 1, #queues do
+      fields[3 + i] = queues[i].queue .. '-max-concurrency'
+    end
+    config = try('hmget', prefix .. 'config', unpack(fields))
+  end
+  local cap = finite(config[3], 100)
+  local special = any_dependents(owned, {prefix .. 'tracked'})
+  for i = 1, #queues do
+    do
+      local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+        for i = 1, #jids do
+          do
+            local queue, jid = queue, jids[i]
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+          end
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      do
+        local kind, queue, durations = 'run', queue, ran
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
+  local done, finished = entry(now, '"done"'), owned
+  for i = 1, #owned do
+    local item = owned[i]
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    local entries = record(item.key, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+    end
+    if item.next then
+      item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
+    end
+  end
+  if #finished > 0 then
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    do
+      local items, special = finished, special
+      local queue, suffix
+      for i = 1, #items do
+        local item = items[i]
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+        end
+        try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+      end
+      if special and any_dependents(items, {}) then
+        for i = 1, #items do
+          release_dependents(items[i].jid)
+        end
+      end
+    end
+  end
+  for i = 1, #queues do
+    if finite(config[3 + i], 0) > 0 then
+      wake(queues[i].queue)
+    end
+  end
+end
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, first, last)
+local function read_details(item, action, first, last)
+local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -4803,20 +5325,37 @@ local function options(area, first, last)
   end
   return given
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_change(area, given)
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
-  local action = item.action
+  item.action, item.delay = action, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -4842,14 +5381,10 @@ end
 end
 local function read_item(at)
   local item = {
-    action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    delay = 0,
-    depends = none,
-    next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -4861,10 +5396,11 @@ local function read_item(at)
     end
   end
   local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action ~= 'complete' or last >= first then
-    read_details(item, first, last)
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
   end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
   return item, last + 1
 end
 local function give(items)
@@ -5062,7 +5598,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -5073,6 +5609,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -5151,6 +5688,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
@@ -5164,6 +5704,9 @@ local function exhaust(worker, item, queue, group, failure)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
@@ -5219,17 +5762,25 @@ end
     end
   end
 end
-local items, completed = {}, {}
-local at = 3
+local function to_complete(items)
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action or items[i].action == 'complete' then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+local items, completed = {}, 0
+local at, n = 3, 0
 while at <= #ARGV do
-  local item
-  item, at = read_item(at)
-  items[#items + 1] = item
-  if item.action == 'complete' then
-    completed[#completed + 1] = item
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action or items[n].action == 'complete' then
+    completed = completed + 1
   end
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 do
@@ -5237,133 +5788,14 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #completed > 0 then
-  repeat
-    local worker, items = worker, completed
-    local owned, queues = read_all(items, worker)
-    if #owned == 0 then
-      break
-    end
-    local config
-    do
-      local queues = queues
-      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-      for i = 1, #queues do
-        fields[3 + i] = queues[i].queue .. '-max-concurrency'
-      end
-      config = try('hmget', prefix .. 'config', unpack(fields))
-    end
-    local cap = finite(config[3], 100)
-    local special = any_dependents(owned, {prefix .. 'tracked'})
-    for i = 1, #queues do
-      do
-        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
-          for i = 1, #jids do
-            do
-              local queue, jid = queue, jids[i]
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-            end
-          end
-        end
-        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
-        do
-          local kind, queue, durations = 'run', queue, ran
-          local day = (now - now % 86400)
-          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-          local fields = {'total', 'mean', 'vk'}
-          local seen = count_buckets(durations, fields)
-          local values = try('hmget', key, unpack(fields))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
-          end
-          for i = 1, #durations do
-            local value, before = durations[i], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-          for i = 4, #fields do
-            update[2 * i - 1] = fields[i]
-            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            begin_day(kind, day, queue)
-          end
-        end
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
-      end
-    end
-    local done, finished = entry(now, '"done"'), {}
-    for i = 1, #owned do
-      local item = owned[i]
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      local entries = record(item.key, done, cap)
-      if entries == 1 then
-        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-      end
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = item
-      end
-    end
-    if #finished > 0 then
-      keep(finished, finite(config[1], 604800),
-        finite(config[2], 50000))
-      do
-        local items, special = finished, special
-        local queue, suffix
-        for i = 1, #items do
-          local item = items[i]
-          if item.queue ~= queue then
-            queue = item.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
-        end
-        if special and any_dependents(items, {}) then
-          for i = 1, #items do
-            release_dependents(items[i].jid)
-          end
-        end
-      end
-    end
-    for i = 1, #queues do
-      if finite(config[3 + i], 0) > 0 then
-        wake(queues[i].queue)
-      end
-    end
-  until true
-end
-if #completed < #items then
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {}
-for i = 1, #items do
+local outcomes = {unpack(items)} -- has its size at once
+for i = 1, n do
   local item = items[i]
   if item.problem then
     outcomes[i] = '!' .. item.problem
@@ -5507,6 +5939,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -5518,13 +5965,13 @@ local function relations_json(jid)
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -5532,22 +5979,23 @@ do
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6235,6 +6683,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6245,13 +6708,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6259,22 +6722,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6636,6 +7100,21 @@ end
     move_scheduled(queue, limit)
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6646,13 +7125,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -6660,22 +7139,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end
@@ -6912,6 +7392,21 @@ local function history_json(jid)
     return '[' .. table.concat(texts, ',') .. ']'
   end
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -6993,7 +7488,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -7001,17 +7496,18 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -7019,20 +7515,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -7070,25 +7569,25 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -7096,22 +7595,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 local queue
@@ -7416,7 +7916,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -7570,6 +8070,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -7582,10 +8111,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -7593,6 +8140,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -7607,8 +8157,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -7639,16 +8203,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -7661,6 +8247,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -7674,8 +8261,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -7695,62 +8284,70 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
+  return delay
+end
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
+local items, seen = {}, {}
+local function grouped()
+  local groups, found = {}, {}
+  for i = 1, #items do
+    local item = items[i]
+    local group = found[item.queue]
+    if not group then
+      group = {}
+      found[item.queue] = group
+      groups[#groups + 1] = group
     end
+    group[#group + 1] = item
   end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
-  }
+  return groups
 end
-local items, groups, by_queue, seen = {}, {}, {}, {}
-local function add_item(item)
-  local queue = item.queue
-  if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
-  end
-  seen[item.jid] = true
-  local group = by_queue[queue]
-  if not group then
-    group = {}
-    by_queue[queue] = group
-    groups[#groups + 1] = group
-  end
-  group[#group + 1] = item
-  items[#items + 1] = item
-end
-local checked = ARGV[3] == '1'
-local at = 4
+local checked, several = ARGV[3] ~= '' and ARGV[3], false
+local at, n = 4, 0
 while at <= #ARGV do
   local queue = named('Queue', 'queue', ARGV[at])
   local first = at + 6
@@ -7758,15 +8355,62 @@ while at <= #ARGV do
   if ARGV[at + 5] ~= '0' then
     last = last + whole('Put', 'n', ARGV[at + 5])
   end
-  add_item(read_put(queue, at + 1, first, last, checked))
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 1, first, last, checked
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = named('Put', 'jid', ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked or false,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
+  }
+  end
+  if seen[item.jid] then
+    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+  end
+  n = n + 1
+  items[n], seen[item.jid] = item, true
+  several = several or queue ~= items[1].queue
   at = last + 1
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
-if #items > 0 then
+if n > 0 then
+  local found
   do
-    local worker, groups, in_order = ARGV[2], groups, items
+    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
     do
       if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -7792,114 +8436,118 @@ if #items > 0 then
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
+  end
+  if found and found[1] then
+    return found
   end
 end
 elseif command == 'queue.forget' then
@@ -8915,7 +9563,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -8926,6 +9574,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
@@ -9350,7 +9999,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -9504,6 +10153,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -9516,10 +10194,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -9527,6 +10223,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -9541,8 +10240,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -9573,16 +10286,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -9595,6 +10330,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -9608,8 +10344,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -9629,43 +10367,52 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+  return delay
+end
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
-  }
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
@@ -9673,7 +10420,49 @@ end
 do
   local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
+      end
+    end
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
+    queue = queue,
+    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
+    klass = klass,
+    data = data,
+    delay = delay,
+    checked = checked or false,
+    depends = given.depends and read_dependencies('Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
+  }
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -9701,116 +10490,120 @@ do
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end
 elseif command == 'reserve' then
 local call = redis.call
@@ -10036,6 +10829,9 @@ local function move_history(jid, text)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -10178,6 +10974,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -10288,7 +11089,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -10296,6 +11097,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -10319,7 +11123,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -10337,7 +11141,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -10465,7 +11269,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -10473,17 +11277,18 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -10491,20 +11296,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -10542,12 +11350,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -10647,8 +11455,35 @@ do
 end
 local special = call('exists', prefix .. 'paused_queues', idle) > 0
 local function others_idle()
-  local own = try('sismember', idle, worker) == 1 and 1 or 0
-  return finite(try('scard', idle), 2) > own
+  if #queues > 100 then
+    return true
+  end
+  local seen, others = {[worker] = true}, {}
+  for i = 1, #queues do
+    local waiting = try('zrange', prefix .. 'x:idle:' .. queues[i], 0, 100 + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        others[#others + 1] = name
+      end
+    end
+    if #others > 100 then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
 end
 local limit = count
 if ahead > 0 and not (special and others_idle()) then
@@ -10783,15 +11618,22 @@ local function open(i, n)
   return none, 0
 end
 local function reserved_values(heartbeat)
+  local last = '\1' .. stamp .. '\1' .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[1], job[2], job[3], job[4], job[5], job[6],
-      job[7], job[8], stamp, heartbeat,
-    }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+    local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[10] and not job[11] and not job[9]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, '\1', 1, true) then
+      return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time ..
+        last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[10] or false, job[11] or false, job[9] or nil,
+    }
   end
 end
 local function lock_from(i, jids, out)
@@ -11034,7 +11876,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]
@@ -11207,7 +12049,7 @@ end
     add_tag(jid, tags[i])
   end
 end
-local function prepare(worker, in_order)
+local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11361,6 +12203,35 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -11373,10 +12244,28 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
 local function read_old(item)
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -11384,6 +12273,9 @@ local function read_old(item)
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -11398,8 +12290,22 @@ local function part_of(item)
   end
   return item.delay > 0 and 'scheduled' or 'work'
 end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -11430,16 +12336,38 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -11452,6 +12380,7 @@ end
       leave(item, worker)
     end
   end
+  return refused
 end
 local function apart(priority)
   if priority == 0 then
@@ -11465,8 +12394,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -11486,47 +12417,119 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
-local function read_put(queue, at, first, last, checked)
-  local klass, data = ARGV[at + 1], ARGV[at + 2]
-  if not klass then
-    reject('Put', 'Arg "klass" missing')
+local function jids_of(group)
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
   end
-  local given = none
-  if last >= first then
-    given = options('Put', first, last)
-    checked = checked or given.checked
+  return jids
+end
+local function soonest(group)
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
   end
-  if not checked then
-    do
-      local area, name, text = 'Put', 'data', data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  return delay
+end
+local function read_rare(given, checked)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+end
+local id
+do
+  local area, name, text = 'Schedule', 'id', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  end
+  id = text
+end
+local due = number('Schedule', 'due', ARGV[3])
+if due > now then
+  return 0
+end
+local last = finite(call('hget', prefix .. 'x:schedules', id))
+if last and last >= due and last <= now + 60 then
+  return nil
+end
+local reply
+repeat
+  local at = 4
+  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local item
+  do
+    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+    local klass, data = ARGV[at + 1], ARGV[at + 2]
+    if not klass then
+      reject('Put', 'Arg "klass" missing')
+    end
+    local given = none
+    if last >= first then
+      given = options('Put', first, last)
+      checked = given.new and 'new' or checked or given.checked
+    end
+    if not checked then
+      do
+        local area, name, text = 'Put', 'data', data
+        local ok, value, problem = pcall(cjson.decode, text)
+        if not ok or problem then
+          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        end
       end
     end
-  end
-  local delay = 0
-  if ARGV[at + 3] ~= '0' then
-    delay = number('Put', 'delay', ARGV[at + 3])
-  end
-  return {
+    local delay = 0
+    if ARGV[at + 3] ~= '0' then
+      delay = number('Put', 'delay', ARGV[at + 3])
+    end
+    item = {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
-end
-local function put_from_arguments(at)
-  local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
+  end
+  local items = {item}
+  local found
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -11554,139 +12557,124 @@ local function put_from_arguments(at)
       plain = plain and
         existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
     end
-    if not plain then
-      prepare(worker, in_order)
+    local refused
+    if not plain then -- else no job is there
+      refused = prepare(worker, groups, in_order)
     end
     for g = 1, #groups do
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work, jids, soonest = {}, {}, math.huge
-        for i = 1, #group do
-          local item = group[i]
-          item.state = place(queue, item, work)
-          jids[i] = item.jid
-          soonest = math.min(soonest, item.delay)
-        end
+      if groups[g][1] then
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then -- see docs/wake.md
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-        end
-        for i = 1, #group do
-          local item = group[i]
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
           do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
             do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                trim_history(key .. '-history', length, cap)
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  trim_history(key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                add_tags(item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                keep_delay(key, item.delay, item.checked)
               end
             end
-            if #tags > 0 then
-              add_tags(item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              keep_delay(key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', jids
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
               end
             end
           end
-        end
-        if known_empty then
           do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
             end
           end
-        end
-        if idle then
-          wake_for(queue, soonest)
+          if tracked then
+            do
+              local channel, jids = 'put', jids_of(group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            wake_for(queue, soonest(group))
+          end
         end
       end
     end
+    found = refused
   end
-  return items[1].jid
-end
-local id
-do
-  local area, name, text = 'Schedule', 'id', ARGV[2]
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+  if found and found[1] then
+    reply = {found[1][2], found[1][3]}
+    break
   end
-  id = text
-end
-local due = number('Schedule', 'due', ARGV[3])
-if due > now then
-  return 0
-end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
-if last and last >= due and last <= now + 60 then
-  return nil
-end
-local jid = put_from_arguments(4)
+  reply = item.jid
+until true
 call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
-return jid
+return reply
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -12550,6 +13538,21 @@ local function history_json(jid)
   end
   return joined(list)
 end
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -12560,9 +13563,9 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function job_json(job, tracked, more)
-  local jid, tags, failure = job[12], job[7], job[9]
+  local jid, tags, failure = job[13], job[7], job[10]
   do
-    local jid, text = jid, job[11]
+    local jid, text = jid, job[12]
     if text then
       move_history(jid, text)
     end
@@ -12570,29 +13573,30 @@ local function job_json(job, tracked, more)
   local text = cjson.encode({
     jid = jid,
     klass = job[1],
-    state = job[13],
+    state = job[14],
     queue = job[2],
-    worker = job[14] or '',
+    worker = job[15] or '',
     tracked = tracked,
-    expires = finite(job[15], 0),
+    expires = finite(job[16], 0),
     retries = finite(job[4], 0),
     remaining = math.floor(finite(job[5], 0)),
     data = job[6],
-    spawned_from_jid = job[10],
+    spawned_from_jid = job[11],
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
+    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+    (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[12] then
+    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    if job[13] then
       found[#found + 1] = job_json(job, true)
     else
       expired[#expired + 1] = jid

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, jid, klass, data, delay, then the pairs of put
--- Returns  the jid
+-- Returns  what put returns
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
 -- Repeat   once

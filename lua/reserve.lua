@@ -10,25 +10,26 @@
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
---          ahead     how many jobs more it takes if no other worker is idle; none of a queue with
---                    a max-concurrency, nor after one
+--          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
+--                    none of a queue with a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
---          there are jobs, the names of their fields as one text, separated by spaces, then an
---          array of the values for each job: fields of the job hash, where time is since when the
---          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
---          was released
+--          there are jobs, the names of their fields as one text, separated by spaces, then the
+--          values of each job: fields of the job hash, where time is since when the job is this
+--          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
+--          They are one text, with the byte 1 between them, or an array if a value contains that
+--          byte or is missing
 -- Errors   Reserve()
 -- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
---          for each job; 5 for each queue more when the worker becomes idle; 2 more with ahead
---          when a worker is idle
+--          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
+--          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
---          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
+--          pubsub|numsub rpop rpush sadd set sismember smembers smismember srem time zadd zcard
+--          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
 --          zrevrange zscore
 
 -- @include "lib/base.lua"
@@ -40,7 +41,10 @@
 -- @include "lib/wake.lua"
 
 -- The names of the values of a job.
-local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
+
+-- The byte between the values of a job in one text.
+local BETWEEN = '\1'
 
 local worker = required('Reserve', 'worker', ARGV[2])
 local count = whole('Reserve', 'count', ARGV[3])
@@ -70,10 +74,40 @@ must_publish()
 -- One command asks for paused queues and for idle workers: there are seldom any.
 local special = call('exists', prefix .. 'paused_queues', idle) > 0
 
--- Whether another worker is idle.
+-- How many queues, and how many workers that waited for them, others_idle looks at.
+local LOOKED = 100
+
+-- Whether another worker may be idle that waits for one of the queues.
 local function others_idle() -- cold
-  local own = try('sismember', idle, worker) == 1 and 1 or 0
-  return finite(try('scard', idle), 2) > own
+  if #queues > LOOKED then
+    return true
+  end
+  local seen, others = {[worker] = true}, {}
+  for i = 1, #queues do
+    local waiting = try('zrange', prefix .. 'x:idle:' .. queues[i], 0, LOOKED + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        others[#others + 1] = name
+      end
+    end
+    if #others > LOOKED then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
 end
 
 -- How many jobs to take: ahead only those that no idle worker could take.
@@ -238,17 +272,25 @@ local function open(i, n)
 end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
--- seldom needed. Few jobs have the last two values.
+-- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
+-- of the work of an array.
 local function reserved_values(heartbeat)
+  local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES], job[REMAINING], job[DATA],
-      job[TAGS], job[TIME], stamp, heartbeat,
-    }
-    if job[FAILURE] or job[SPAWNED_FROM_JID] then
-      values[12], values[13] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
+    local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
+    local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, BETWEEN, 1, true) then
+      return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
+        retries .. BETWEEN .. remaining .. BETWEEN .. data .. BETWEEN .. tags .. BETWEEN .. time ..
+        last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
+    }
   end
 end
 

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
--- Returns  the jid, nil when the schedule has already passed that time, or 0 when it is not due
+-- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is not due
 --          yet
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
@@ -27,6 +27,6 @@ local last = finite(call('hget', prefix .. 'x:schedules', id))
 if last and last >= due and last <= now + 60 then
   return nil
 end
-local jid = put_from_arguments(4)
+local reply = put_from_arguments(4)
 call('hset', prefix .. 'x:schedules', id, exact(due))
-return jid
+return reply

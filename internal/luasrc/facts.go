@@ -10,7 +10,7 @@ import (
 
 // Facts are the machine-readable lines in the header of a command:
 //
-//	-- Repeat   safe, or once
+//	-- Repeat   safe, or once, or once, unless new
 //	-- Waits    for replicas
 //	-- Needs    hget publish zadd ...
 //
@@ -19,6 +19,9 @@ type Facts struct {
 	// Repeatable means that the command may be sent again if the connection breaks before its
 	// reply: it is idempotent.
 	Repeatable bool
+
+	// RepeatableNew means the same for calls that say that all jobs which they put are new.
+	RepeatableNew bool
 
 	// Replicated means that clients which wait for replicas do so after the command.
 	Replicated bool
@@ -39,6 +42,8 @@ func FactsOf(sources fs.FS, command string) (Facts, error) {
 	switch fields["Repeat"] {
 	case "safe":
 		facts.Repeatable = true
+	case "once, unless new":
+		facts.RepeatableNew = true
 	case "once":
 	default:
 		return Facts{}, fmt.Errorf("%s: the header lacks \"Repeat safe\" or \"Repeat once\"", command)

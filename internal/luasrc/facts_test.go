@@ -23,6 +23,10 @@ func TestFactsAreReadFromTheHeader(t *testing.T) {
 	facts, err = luasrc.FactsOf(tree(map[string]string{"a.lua": "-- Repeat  once\n-- Needs  get\n\nreturn 1\n"}), "a")
 	require.NoError(t, err)
 	require.Equal(t, luasrc.Facts{Needs: []string{"get"}}, facts)
+
+	facts, err = luasrc.FactsOf(tree(map[string]string{"a.lua": "-- Repeat  once, unless new\n-- Needs  get\n\nreturn 1\n"}), "a")
+	require.NoError(t, err)
+	require.Equal(t, luasrc.Facts{RepeatableNew: true, Needs: []string{"get"}}, facts)
 }
 
 func TestAHeaderThatLacksAFactIsAnError(t *testing.T) {

@@ -81,6 +81,9 @@ func Subscribe[T any](
 	stop := context.AfterFunc(ctx, func() { _ = s.pubsub.Close() })
 	for range config.Channels {
 		if _, err := s.pubsub.Receive(ctx); err != nil {
+			if ctx.Err() != nil { // which has closed the connection
+				err = ctx.Err()
+			}
 			cancel()
 			_ = s.pubsub.Close()
 			return nil, err

@@ -82,7 +82,7 @@ func (p *Pipeline) send(ctx context.Context, calls []*call, texts bool) {
 	for _, c := range calls {
 		whole := texts && !sent[c.command]
 		sent[c.command] = true
-		c.cmd = p.runner.newCmd(ctx, c.command, whole, c.args)
+		c.cmd = p.runner.newCmd(ctx, c.command, whole, c.command.Repeatable(), c.args)
 		_ = pipe.Process(ctx, c.cmd) // queued: the error comes with the reply
 	}
 	_, err := pipe.Exec(ctx)

@@ -49,6 +49,22 @@ func CanWait(rdb redis.UniversalClient) bool {
 func (r *Runner) RunReplicated(
 	ctx context.Context, replicas Replicas, name string, args ...any,
 ) (any, error) {
+	command := r.set.Command(name)
+	return r.runReplicated(ctx, replicas, command, command.Repeatable(), args)
+}
+
+// RunNewReplicated is RunReplicated for a command whose arguments say that all jobs which it puts
+// are new.
+func (r *Runner) RunNewReplicated(
+	ctx context.Context, replicas Replicas, name string, args ...any,
+) (any, error) {
+	command := r.set.Command(name)
+	return r.runReplicated(ctx, replicas, command, command.RepeatableNew(), args)
+}
+
+func (r *Runner) runReplicated(
+	ctx context.Context, replicas Replicas, command *Command, repeatable bool, args []any,
+) (any, error) {
 	var wait *redis.IntCmd
 	send := func(ctx context.Context, cmd redis.Cmder) error {
 		master, err := r.master(ctx, replicas.Timeout)
@@ -68,7 +84,14 @@ func (r *Runner) RunReplicated(
 		}
 		return cmd.Err()
 	}
-	reply, err := r.runBy(ctx, send, name, args)
+	reply, err := r.runBy(ctx, send, command, repeatable, args)
+	// go-redis does not send a pipeline again that has a command which is sent once.
+	for again := 1; err != nil && repeatable && again < attempts && !redisx.IsAnswer(err); again++ {
+		if !redisx.WhileAway.Wait(ctx, again) {
+			break
+		}
+		reply, err = r.runBy(ctx, send, command, repeatable, args)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,9 @@ func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() 
 }
 
 // newCmd returns the call of a command, by the script's digest or with its whole text.
-func (r *Runner) newCmd(ctx context.Context, c *Command, whole bool, args []any) *redisx.Cmd {
+func (r *Runner) newCmd(
+	ctx context.Context, c *Command, whole, repeatable bool, args []any,
+) *redisx.Cmd {
 	now := ""
 	if r.clock != nil {
 		now = wire.FormatTime(r.clock())
@@ -54,7 +56,7 @@ func (r *Runner) newCmd(ctx context.Context, c *Command, whole bool, args []any)
 		line = append(line, 1, r.prefix, now)
 	}
 	line = append(line, args...)
-	if c.Repeatable() {
+	if repeatable {
 		return redisx.NewCmd(ctx, line...)
 	}
 	return redisx.NewOnceCmd(ctx, line...)
@@ -66,19 +68,26 @@ const attempts = 4
 // Run runs a command and returns the server's reply, or nil. A server that does not know the script
 // is sent its text.
 func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
-	return r.runBy(ctx, r.rdb.Process, name, args)
+	command := r.set.Command(name)
+	return r.runBy(ctx, r.rdb.Process, command, command.Repeatable(), args)
 }
 
-// runBy is Run with another way to send a command.
-func (r *Runner) runBy(
-	ctx context.Context, send func(context.Context, redis.Cmder) error, name string, args []any,
-) (any, error) {
+// RunNew is Run for a command whose arguments say that all jobs which it puts are new.
+func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	command := r.set.Command(name)
+	return r.runBy(ctx, r.rdb.Process, command, command.RepeatableNew(), args)
+}
+
+// runBy is Run with another way to send a command, which says whether it may be sent again.
+func (r *Runner) runBy(
+	ctx context.Context, send func(context.Context, redis.Cmder) error,
+	command *Command, repeatable bool, args []any,
+) (any, error) {
 	for attempt := 1; ; attempt++ {
-		cmd := r.newCmd(ctx, command, false, args)
+		cmd := r.newCmd(ctx, command, false, repeatable, args)
 		err := send(ctx, cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			cmd = r.newCmd(ctx, command, true, args)
+			cmd = r.newCmd(ctx, command, true, repeatable, args)
 			err = send(ctx, cmd)
 		}
 		if err == nil || errors.Is(err, redis.Nil) {

@@ -61,5 +61,8 @@ func (c *Command) SHA() string { return c.sha }
 // locks end.
 func (c *Command) Repeatable() bool { return c.facts.Repeatable }
 
+// RepeatableNew reports the same for calls that say that all jobs which they put are new.
+func (c *Command) RepeatableNew() bool { return c.facts.Repeatable || c.facts.RepeatableNew }
+
 // Replicated reports whether clients that wait for replicas do so after the command.
 func (c *Command) Replicated() bool { return c.facts.Replicated }

@@ -23,6 +23,16 @@ end
 
 
 
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
+
+
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -100,7 +110,7 @@ local function read_jobs()
     local jid = ARGV[i]
     local key = (prefix .. 'j:' .. jid)
     if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags')
+      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
     end
   end
@@ -112,7 +122,7 @@ do
   end
 end
 local jobs, jids = read_jobs(), {}
-local gone = {false, false, false, false, false, dependencies = {}}
+local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
@@ -211,6 +221,9 @@ for i = 2, #ARGV do
       if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
         try('publish', prefix .. channel, jid)
       end
+    end
+    if job[6] then
+      job_ended(jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then

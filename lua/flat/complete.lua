@@ -2,8 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json (all of which need next); checked 1 from a caller that
---          has checked that the data is JSON, and for whom no delay means none
+--          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+--          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
+--          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
@@ -192,6 +193,16 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+end
+
+
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
 end
 
 
@@ -448,13 +459,30 @@ local function names(area, name, text)
   end
   return list
 end
-  if not given.priority and not given.retries and not given.tags then
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function advance(item, cap)
@@ -482,6 +510,43 @@ local function keep_delay(key, delay, means_none)
     call('hdel', key, 'x:undelayed')
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
   end
 end
 local function array(list)
@@ -531,6 +596,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -627,6 +693,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -646,7 +713,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -654,38 +721,70 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -755,7 +854,7 @@ if not given.next and (given.delay or given.depends) then
 end
 local change = read_change('Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries" and "tags" need a "next"')
+  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 local item = {
   jid = jid,
@@ -774,10 +873,11 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned, queues = read_all(items, worker)
+  local owned = read_all(items, worker)
   if #owned == 0 then
     break
   end
+  local queues = by_queue(owned)
   local config
   do
     local queues = queues
@@ -847,7 +947,7 @@ repeat
       end
     end
   end
-  local done, finished = entry(now, '"done"'), {}
+  local done, finished = entry(now, '"done"'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -859,10 +959,18 @@ repeat
     end
     if item.next then
       item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      finished[#finished + 1] = item
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
     end
   end
   if #finished > 0 then

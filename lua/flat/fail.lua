@@ -49,6 +49,16 @@ else
 end
 
 
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
+
+
 
 
 
@@ -243,7 +253,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -254,6 +264,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -338,6 +349,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 
 local jid

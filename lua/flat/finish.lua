@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    since time
+--                    o text, drop letters, since time
 --          fail      group, message [, since]
 --          retry     delay [, group, message [, since]]: spends a retry
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have
@@ -60,7 +60,6 @@ local function whole(area, name, text)
   end
   return n
 end
-local none = {}
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -168,6 +167,16 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+end
+
+
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
 end
 
 
@@ -417,6 +426,43 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'st' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -464,6 +510,7 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -560,6 +607,7 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -579,7 +627,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -587,38 +635,70 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or '5'
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
 end
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -637,11 +717,140 @@ local function any_dependents(items, more)
   end
   return count_existing(more) > 0
 end
+local function complete(worker, items)
+  local owned = read_all(items, worker)
+  if #owned == 0 then
+    return
+  end
+  local queues = by_queue(owned)
+  local config
+  do
+    local queues = queues
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    for i = 1, #queues do
+      fields[3 + i] = queues[i].queue .. '-max-concurrency'
+    end
+    config = try('hmget', prefix .. 'config', unpack(fields))
+  end
+  local cap = finite(config[3], 100)
+  local special = any_dependents(owned, {prefix .. 'tracked'})
+  for i = 1, #queues do
+    do
+      local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
+      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+        for i = 1, #jids do
+          do
+            local queue, jid = queue, jids[i]
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+          end
+        end
+      end
+      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      do
+        local kind, queue, durations = 'run', queue, ran
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          begin_day(kind, day, queue)
+        end
+      end
+    end
+  end
+  for i = 1, special and #queues or 0 do
+    do
+      local channel, jids = 'completed', queues[i].jids
+      local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+      for i = 1, #scores do
+        if scores[i] then
+          try('publish', prefix .. channel, jids[i])
+        end
+      end
+    end
+  end
+  local done, finished = entry(now, '"done"'), owned
+  for i = 1, #owned do
+    local item = owned[i]
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    local entries = record(item.key, done, cap)
+    if entries == 1 then
+      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+    end
+    if item.next then
+      item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
+    else
+      item.state = 'complete'
+      settle(item, 'complete', '')
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
+    end
+  end
+  if #finished > 0 then
+    keep(finished, finite(config[1], 604800),
+      finite(config[2], 50000))
+    do
+      local items, special = finished, special
+      local queue, suffix
+      for i = 1, #items do
+        local item = items[i]
+        if item.queue ~= queue then
+          queue = item.queue
+          suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
+        end
+        try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
+      end
+      if special and any_dependents(items, {}) then
+        for i = 1, #items do
+          release_dependents(items[i].jid)
+        end
+      end
+    end
+  end
+  for i = 1, #queues do
+    if finite(config[3 + i], 0) > 0 then
+      wake(queues[i].queue)
+    end
+  end
+end
 
 
 
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, first, last)
+local function read_details(item, action, first, last)
+local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -699,20 +908,37 @@ local function options(area, first, last)
   end
   return given
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function read_options(area, text, checked)
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_change(area, given)
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
-  local action = item.action
+  item.action, item.delay = action, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -738,14 +964,10 @@ end
 end
 local function read_item(at)
   local item = {
-    action = ARGV[at],
     jid = required('Finish', 'jid', ARGV[at + 1]),
     queue = required('Finish', 'queue', ARGV[at + 2]),
     data = ARGV[at + 3],
-    delay = 0,
-    depends = none,
-    next = nil, group = nil, message = nil,
-    key = nil, retries = nil, ran = nil, problem = nil, state = nil, since = nil, place = nil,
+    key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -757,10 +979,11 @@ local function read_item(at)
     end
   end
   local first = at + 5
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  if item.action ~= 'complete' or last >= first then
-    read_details(item, first, last)
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
   end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  read_details(item, ARGV[at], first, last)
   return item, last + 1
 end
 local function give(items)
@@ -955,7 +1178,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -966,6 +1189,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -1044,6 +1268,9 @@ local function fail(worker, item)
     end
   end
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 local function exhaust(worker, item, queue, group, failure)
   group = group or 'failed-retries-' .. queue
@@ -1057,6 +1284,9 @@ local function exhaust(worker, item, queue, group, failure)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
@@ -1112,17 +1342,25 @@ end
     end
   end
 end
-local items, completed = {}, {}
-local at = 3
+local function to_complete(items)
+  local found = {}
+  for i = 1, #items do
+    if not items[i].action or items[i].action == 'complete' then
+      found[#found + 1] = items[i]
+    end
+  end
+  return found
+end
+local items, completed = {}, 0
+local at, n = 3, 0
 while at <= #ARGV do
-  local item
-  item, at = read_item(at)
-  items[#items + 1] = item
-  if item.action == 'complete' then
-    completed[#completed + 1] = item
+  n = n + 1
+  items[n], at = read_item(at)
+  if not items[n].action or items[n].action == 'complete' then
+    completed = completed + 1
   end
 end
-if #items > 1000 then
+if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 do
@@ -1130,133 +1368,14 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-if #completed > 0 then
-  repeat
-    local worker, items = worker, completed
-    local owned, queues = read_all(items, worker)
-    if #owned == 0 then
-      break
-    end
-    local config
-    do
-      local queues = queues
-      local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
-      for i = 1, #queues do
-        fields[3 + i] = queues[i].queue .. '-max-concurrency'
-      end
-      config = try('hmget', prefix .. 'config', unpack(fields))
-    end
-    local cap = finite(config[3], 100)
-    local special = any_dependents(owned, {prefix .. 'tracked'})
-    for i = 1, #queues do
-      do
-        local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-        if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
-          for i = 1, #jids do
-            do
-              local queue, jid = queue, jids[i]
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-              try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-            end
-          end
-        end
-        try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
-        do
-          local kind, queue, durations = 'run', queue, ran
-          local day = (now - now % 86400)
-          local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-          local fields = {'total', 'mean', 'vk'}
-          local seen = count_buckets(durations, fields)
-          local values = try('hmget', key, unpack(fields))
-          local total = finite(values[1], 0)
-          local mean = finite(values[2], 0)
-          local vk = finite(values[3], 0)
-          local fresh = total == 0
-          if fresh then
-            mean, vk = 0, 0
-          end
-          for i = 1, #durations do
-            local value, before = durations[i], mean
-            total = total + 1
-            mean = mean + (value - mean) / total
-            vk = vk + (value - mean) * (value - before)
-          end
-          local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-          for i = 4, #fields do
-            update[2 * i - 1] = fields[i]
-            update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
-          end
-          try('hset', key, unpack(update))
-          if fresh then
-            begin_day(kind, day, queue)
-          end
-        end
-      end
-    end
-    for i = 1, special and #queues or 0 do
-      do
-        local channel, jids = 'completed', queues[i].jids
-        local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-        for i = 1, #scores do
-          if scores[i] then
-            try('publish', prefix .. channel, jids[i])
-          end
-        end
-      end
-    end
-    local done, finished = entry(now, '"done"'), {}
-    for i = 1, #owned do
-      local item = owned[i]
-      if item.grace then
-        call('hdel', item.key, 'grace')
-      end
-      local entries = record(item.key, done, cap)
-      if entries == 1 then
-        adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
-      end
-      if item.next then
-        item.state = advance(item, cap)
-      else
-        item.state = 'complete'
-        settle(item, 'complete', '')
-        finished[#finished + 1] = item
-      end
-    end
-    if #finished > 0 then
-      keep(finished, finite(config[1], 604800),
-        finite(config[2], 50000))
-      do
-        local items, special = finished, special
-        local queue, suffix
-        for i = 1, #items do
-          local item = items[i]
-          if item.queue ~= queue then
-            queue = item.queue
-            suffix = ',"event":"completed","queue":' .. cjson.encode(queue) .. '}'
-          end
-          try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
-        end
-        if special and any_dependents(items, {}) then
-          for i = 1, #items do
-            release_dependents(items[i].jid)
-          end
-        end
-      end
-    end
-    for i = 1, #queues do
-      if finite(config[3 + i], 0) > 0 then
-        wake(queues[i].queue)
-      end
-    end
-  until true
-end
-if #completed < #items then
+if completed == n then
+  complete(worker, items)
+else
+  complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {}
-for i = 1, #items do
+local outcomes = {unpack(items)} -- has its size at once
+for i = 1, n do
   local item = items[i]
   if item.problem then
     outcomes[i] = '!' .. item.problem

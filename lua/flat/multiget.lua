@@ -136,6 +136,23 @@ local function history_json(jid)
   end
 end
 
+
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -146,13 +163,13 @@ local function relations_json(jid)
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[12] then
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[12], job[7], job[9]
+      local jid, tags, failure = job[13], job[7], job[10]
       do
-        local jid, text = jid, job[11]
+        local jid, text = jid, job[12]
         if text then
           move_history(jid, text)
         end
@@ -160,22 +177,23 @@ local function find_job(run, jid)
       local text = cjson.encode({
         jid = jid,
         klass = job[1],
-        state = job[13],
+        state = job[14],
         queue = job[2],
-        worker = job[14] or '',
+        worker = job[15] or '',
         tracked = tracked,
-        expires = finite(job[15], 0),
+        expires = finite(job[16], 0),
         retries = finite(job[4], 0),
         remaining = math.floor(finite(job[5], 0)),
         data = job[6],
-        spawned_from_jid = job[10],
+        spawned_from_jid = job[11],
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
         ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
         ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (more or '') .. '}'
+        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        (more or '') .. '}'
     end
   end
 end

@@ -193,6 +193,22 @@ end
 
 
 
+local function options_member(text)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
   local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
@@ -202,6 +218,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
+
 
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
@@ -279,7 +296,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -287,17 +304,18 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -305,20 +323,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -356,25 +377,25 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
-  job[9], job[10] = job[9] or false, job[10] or false
-  job[11], job[12] = false, jid
-  job[13], job[14], job[15] = 'running', worker, expires
+  job[10], job[11] = job[10] or false, job[11] or false
+  job[12], job[13] = false, jid
+  job[14], job[15], job[16] = 'running', worker, expires
   do
     local job, tracked, more = job, tracked, more
-    local jid, tags, failure = job[12], job[7], job[9]
+    local jid, tags, failure = job[13], job[7], job[10]
     do
-      local jid, text = jid, job[11]
+      local jid, text = jid, job[12]
       if text then
         move_history(jid, text)
       end
@@ -382,22 +403,23 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local text = cjson.encode({
       jid = jid,
       klass = job[1],
-      state = job[13],
+      state = job[14],
       queue = job[2],
-      worker = job[14] or '',
+      worker = job[15] or '',
       tracked = tracked,
-      expires = finite(job[15], 0),
+      expires = finite(job[16], 0),
       retries = finite(job[4], 0),
       remaining = math.floor(finite(job[5], 0)),
       data = job[6],
-      spawned_from_jid = job[10],
+      spawned_from_jid = job[11],
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
       ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (more or '') .. '}'
+      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      (more or '') .. '}'
   end
 end
 

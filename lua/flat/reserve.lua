@@ -10,25 +10,26 @@
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
---          ahead     how many jobs more it takes if no other worker is idle; none of a queue with
---                    a max-concurrency, nor after one
+--          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
+--                    none of a queue with a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
---          there are jobs, the names of their fields as one text, separated by spaces, then an
---          array of the values for each job: fields of the job hash, where time is since when the
---          job is this worker's; heartbeat; and put_at, when it was put, or popped before if it
---          was released
+--          there are jobs, the names of their fields as one text, separated by spaces, then the
+--          values of each job: fields of the job hash, where time is since when the job is this
+--          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
+--          They are one text, with the byte 1 between them, or an array if a value contains that
+--          byte or is missing
 -- Errors   Reserve()
 -- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
---          for each job; 5 for each queue more when the worker becomes idle; 2 more with ahead
---          when a worker is idle
+--          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
+--          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
---          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
+--          pubsub|numsub rpop rpush sadd set sismember smembers smismember srem time zadd zcard
+--          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
 --          zrevrange zscore
 
 local call = redis.call
@@ -131,6 +132,8 @@ local function record(key, text, cap)
   end
   return length
 end
+
+
 
 
 
@@ -270,6 +273,9 @@ local function move_history(jid, text)
       move_stage(key, stage)
     end
   end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -413,6 +419,11 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -523,7 +534,7 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function fail_lost(queue, jid, worker, own_queue, settings)
+local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -531,6 +542,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings)
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = now, worker = ''}), settings.cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', group = group, worker = worker, message = message, })))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 local function backoff_delay(text, retries, remaining, settings)
   local own = list_of(text)
@@ -554,7 +568,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -572,7 +586,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)
@@ -700,7 +714,7 @@ local function adopt_before(jid, text, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[9], job[10] = rest[1], rest[2]
+  job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
@@ -708,17 +722,18 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
     repeat
-      local queue, jids, first, last, worker, settings, show, out = queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
       local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, taken, waited, locks = {}, {}, {}, {'0', '-----------------------------------------------------------------'}
-      local n = 0
-      for i = first, last do
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
         local jid = jids[i]
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time')
+          'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
           local entries = record(key, popped, cap)
@@ -726,20 +741,23 @@ local function lock(queue, jids, worker, settings, show, out)
             read_rest(jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          jobs[n], taken[n], waited[n] = job, jid, now - finite(job[8], now)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = expires, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first))
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
         if first == 1 then
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
           if type(held) == 'number' then
@@ -777,12 +795,12 @@ local function lock(queue, jids, worker, settings, show, out)
           begin_day(kind, day, queue)
         end
       end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
       for i = 1, n do
         if tracked[i] then
-          try('publish', prefix .. 'popped', taken[i])
+          try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
       end
     until true
   end
@@ -883,8 +901,35 @@ do
 end
 local special = call('exists', prefix .. 'paused_queues', idle) > 0
 local function others_idle()
-  local own = try('sismember', idle, worker) == 1 and 1 or 0
-  return finite(try('scard', idle), 2) > own
+  if #queues > 100 then
+    return true
+  end
+  local seen, others = {[worker] = true}, {}
+  for i = 1, #queues do
+    local waiting = try('zrange', prefix .. 'x:idle:' .. queues[i], 0, 100 + 1)
+    if waiting.err then
+      return true
+    end
+    for _, name in ipairs(waiting) do
+      if not seen[name] then
+        seen[name] = true
+        others[#others + 1] = name
+      end
+    end
+    if #others > 100 then
+      return true
+    end
+  end
+  if #others == 0 then
+    return false
+  end
+  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  for i = 1, #others do
+    if flags[i] ~= 0 then
+      return true
+    end
+  end
+  return false
 end
 local limit = count
 if ahead > 0 and not (special and others_idle()) then
@@ -1019,15 +1064,22 @@ local function open(i, n)
   return none, 0
 end
 local function reserved_values(heartbeat)
+  local last = '\1' .. stamp .. '\1' .. heartbeat
   return function(jid, job)
-    local values = {
-      jid, job[1], job[2], job[3], job[4], job[5], job[6],
-      job[7], job[8], stamp, heartbeat,
-    }
-    if job[9] or job[10] then
-      values[12], values[13] = job[9] or false, job[10] or false
+    local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
+    local remaining, data, tags, time = job[5], job[6], job[7], job[8]
+    local usual = klass and queue and priority and retries and remaining and data and tags and
+      time and not job[10] and not job[11] and not job[9]
+    if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
+      data .. tags .. time, '\1', 1, true) then
+      return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
+        retries .. '\1' .. remaining .. '\1' .. data .. '\1' .. tags .. '\1' .. time ..
+        last
     end
-    return values
+    return {
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      job[10] or false, job[11] or false, job[9] or nil,
+    }
   end
 end
 local function lock_from(i, jids, out)
@@ -1270,7 +1322,7 @@ else
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
-  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid'
+  reply[5] = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
 end
 for i = 1, #out do
   reply[i + 5] = out[i]

@@ -81,6 +81,8 @@ end
 
 
 
+
+
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -184,7 +186,7 @@ end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -195,6 +197,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -232,6 +235,14 @@ local function enqueue(item, queue, score)
   return state
 end
 local function exhaust(worker, item, queue, group, failure)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function job_ended(jid, stored, state)
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -401,6 +412,9 @@ end
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)

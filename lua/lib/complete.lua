@@ -6,9 +6,11 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
@@ -59,13 +61,15 @@ end
 
 -- What the options change in a job that goes on to another queue, or nil.
 local function read_change(area, given) -- cold
-  if not given.priority and not given.retries and not given.tags then
+  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
     tags = given.tags and names(area, 'tags', given.tags),
+    o = given.o and read_options(area, given.o),
+    drop = given.drop,
   }
 end
 
@@ -77,6 +81,7 @@ local function write_change(item, change) -- cold
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
+  write_options(item.key, change.old_options, change)
 end
 
 -- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
@@ -131,6 +136,7 @@ local function prepare_next(item) -- cold
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -152,7 +158,7 @@ end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace')
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
     return problem
@@ -160,38 +166,74 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries = key, job[3] or DEFAULT_RETRIES
-  item.ran, item.grace = now - finite(job[5], now), job[6]
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
   if item.next then
     return prepare_next(item)
   end
 end
 
--- The items that this worker may complete, and {queue, jids, ran} for each of their queues. The
--- others get a problem, as does a job that is named twice.
+-- Reads all items. Returns those that this worker may complete; the others get a problem, as does a
+-- job that is named twice.
 local function read_all(items, worker)
-  local owned, queues, by_queue, seen = {}, {}, {}, {}
+  local owned, seen = items, {}
   for i = 1, #items do
     local item = items[i]
-    local jid, queue = item.jid, item.queue
-    if seen[jid] then
-      item.problem = 'Job ' .. jid .. ' is not currently running: complete'
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
     else
-      item.problem = read_completed(item, worker)
+      problem = read_completed(item, worker)
     end
-    if not item.problem then
-      owned[#owned + 1] = item
-      seen[jid] = true
-      local its = by_queue[queue]
-      if not its then
-        its = {queue = queue, jids = {}, ran = {}}
-        by_queue[queue] = its
-        queues[#queues + 1] = its
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
       end
-      local n = #its.jids + 1
-      its.jids[n], its.ran[n] = jid, item.ran
+    else
+      seen[item.jid] = true
+      if owned ~= items then
+        owned[#owned + 1] = item
+      end
     end
   end
-  return owned, queues
+  return owned
+end
+
+-- The jids of items, and how long the jobs ran.
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+
+-- Groups items by queue: {queue, items} for each.
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
 end
 
 -- Releases the locks of a queue's jobs, and adds to its statistics.
@@ -217,7 +259,7 @@ end
 
 -- Keeps the jobs that are complete for good, and deletes old ones.
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {}
+  local completed, scored = prefix .. 'completed', {unpack(items)}
   for i = 1, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
@@ -260,10 +302,11 @@ end
 -- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
 -- data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
-  local owned, queues = read_all(items, worker)
+  local owned = read_all(items, worker)
   if #owned == 0 then
     return
   end
+  local queues = by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Most jobs have no dependents, and none is tracked: one command finds that out.
@@ -274,7 +317,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished = entry(now, '"done"'), {}
+  local done, finished = entry(now, '"done"'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -287,10 +330,18 @@ local function complete(worker, items)
     end
     if item.next then
       item.state = advance(item, cap)
+      if finished == owned then
+        finished = {unpack(owned, 1, i - 1)}
+      end
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      finished[#finished + 1] = item
+      if item.stored then
+        job_ended(item.jid, item.stored, 'complete')
+      end
+      if finished ~= owned then
+        finished[#finished + 1] = item
+      end
     end
   end
   if #finished > 0 then

@@ -2,6 +2,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
@@ -14,7 +15,7 @@
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time')
+    'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
@@ -25,6 +26,7 @@ local function read_owned(area, item, worker)
   end
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
 end
 
 -- Takes a job from its worker and changes some of its fields. The caller has already written where
@@ -76,6 +78,9 @@ local function fail(worker, item)
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
   file_failure(jid, keep)
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
 end
 
 -- Fails a job that has no retries left. Returns why not, or nil.
@@ -91,6 +96,9 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
+  if item.stored then
+    job_ended(item.jid, item.stored, 'failed')
+  end
 end
 
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message]}. Sets the

@@ -4,9 +4,10 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/surface.lua"
 
--- The places of the fields of a job that are read together. Taking a job reads those up to time,
+-- The places of the fields of a job that are read together. Taking a job reads those up to OPTIONS,
 -- and the next three of the few jobs that have them.
 local KLASS = 1
 local QUEUE = 2
@@ -16,17 +17,19 @@ local REMAINING = 5
 local DATA = 6
 local TAGS = 7
 local TIME = 8
-local FAILURE = 9
-local SPAWNED_FROM_JID = 10
-local HISTORY = 11
-local JID = 12
-local STATE = 13
-local WORKER = 14
-local EXPIRES = 15
+local OPTIONS = 9
+local FAILURE = 10
+local SPAWNED_FROM_JID = 11
+local HISTORY = 12
+local JID = 13
+local STATE = 14
+local WORKER = 15
+local EXPIRES = 16
 
 local function read_job(run, jid)
   return run('hmget', job_key(jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-    'tags', 'time', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker',
+    'expires')
 end
 
 -- Most jobs have neither set: one command finds that out.
@@ -62,7 +65,8 @@ local function job_json(job, tracked, more)
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (more or '') .. '}'
+    relations_json(jid) .. (job[OPTIONS] and options_member(job[OPTIONS]) or '') ..
+    (more or '') .. '}'
 end
 
 -- The JSON of one job, or nil. With try, a key of another type counts as no job.

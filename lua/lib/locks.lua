@@ -4,6 +4,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
@@ -25,7 +26,7 @@ end
 
 -- Fails a lost job that has no retries left. own_queue is the queue in the job's hash, which a
 -- retry into another queue leaves unchanged.
-local function fail_lost(queue, jid, worker, own_queue, settings) -- cold
+local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- cold
   leave_queue(queue, jid)
   local group = 'failed-retries-' .. (own_queue or queue)
   local message = 'Job exhausted retries in queue "' .. queue .. '"'
@@ -35,6 +36,9 @@ local function fail_lost(queue, jid, worker, own_queue, settings) -- cold
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
   file_failure(jid, settings.keep_failed)
+  if stored then
+    job_ended(jid, stored, 'failed')
+  end
 end
 
 -- How long a lost job waits before it is handed out again: initial delay * factor ^ losses, by the
@@ -66,7 +70,7 @@ local function give_again(queue, jid, job, worker, settings)
   call('hset', job_key(jid), 'remaining', remaining)
   call('hdel', job_key(jid), 'grace')
   if remaining < 0 then
-    fail_lost(queue, jid, worker, job[5], settings)
+    fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
   local delay
@@ -86,7 +90,7 @@ local function expire(queue, limit, settings)
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
     local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries')
+      'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
       call('zrem', locks, jid)

@@ -12,6 +12,7 @@
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -19,11 +20,33 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
+-- Fields of a job that few puts set, with their values.
+local function more_fields(backoff, options) -- cold
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+
+-- Merges the options of an existing job with those of the put.
+local function keep_options(item, old, state) -- cold
+  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+end
+
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
 local function read_old(item) -- cold
   local key, depends = item.key, item.depends
   local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace')
+    'worker', 'history', 'grace', 'x:o')
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
@@ -31,6 +54,9 @@ local function read_old(item) -- cold
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
   item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
   if #depends == 0 then
     item.waits = call('scard', key .. '-dependencies') > 0
     return
@@ -48,9 +74,26 @@ local function part_of(item)
   return item.delay > 0 and 'scheduled' or 'work'
 end
 
--- Reads the job's old state and its dependencies. before holds the jobs that are put before it.
+-- Whether a put under a condition leaves an existing job in this state as it is.
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+
+-- Reads the job's old state and its dependencies. before holds the jobs that are put before it. A
+-- put that leaves the job as it is only gets left, the job's state.
 local function read_before(item, before)
   if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
     read_old(item)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
@@ -83,20 +126,46 @@ local function leave(item, worker) -- cold
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
   remove_tags(jid, difference(old.tags, item.tags, 1), 1)
   for _, other in ipairs(old.ended) do
     undepend(jid, other)
   end
 end
 
+-- Removes the items that leave a job as it is.
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+
 -- Prepares for writing jobs that exist, have dependencies, or go into several sets: reads what is
--- needed, removes the jobs from where they were, and links them to their dependencies.
-local function prepare(worker, in_order) -- cold
-  local before, added = {}, {}
-  for _, item in ipairs(in_order) do
+-- needed, removes the jobs from where they were, and links them to their dependencies. Removes
+-- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
+-- state, without those that are here because they are put for the second time.
+local function prepare(worker, groups, in_order) -- cold
+  local before, added, refused = {}, {}, {}
+  for i, item in ipairs(in_order) do
     read_before(item, before)
-    call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
-    before[item.jid] = 'put'
+    if not item.left then
+      call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' then
+      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
   end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
@@ -109,6 +178,7 @@ local function prepare(worker, in_order) -- cold
       leave(item, worker)
     end
   end
+  return refused
 end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
@@ -129,8 +199,10 @@ local function next_score(n, priority)
     local micros = string.sub(stamp, 12)
     if n == 0 then
       return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    elseif micros + n < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', micros + n)
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
     end
   end
   if n == 0 then
@@ -181,8 +253,25 @@ local function write_job(queue, item, text)
   end
 end
 
--- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, looks for tracked
--- jobs if tracked is. known_empty says that reserves pass over some queues.
+local function jids_of(group) -- cold
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+end
+
+-- The shortest delay of a queue's jobs.
+local function soonest(group) -- cold
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+end
+
+-- Writes the jobs of a queue and publishes that. Wakes a worker if idle is set, and looks for
+-- tracked jobs if tracked is. known_empty says that reserves pass over some queues.
 local function write_all(group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
@@ -191,12 +280,9 @@ local function write_all(group, idle, tracked, known_empty)
   if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
-  local work, jids, soonest = {}, {}, math.huge
+  local work = {}
   for i = 1, #group do
-    local item = group[i]
-    item.state = place(queue, item, work)
-    jids[i] = item.jid
-    soonest = math.min(soonest, item.delay)
+    group[i].state = place(queue, group[i], work)
   end
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
   for i = 1, #group do
@@ -209,19 +295,21 @@ local function write_all(group, idle, tracked, known_empty)
   end
   know_queue(queue)
   if tracked then
-    publish_each_tracked('put', jids)
+    publish_each_tracked('put', jids_of(group))
   end
   if known_empty then
     note_filled(queue, true)
   end
   if idle then
-    wake_for(queue, soonest)
+    wake_for(queue, soonest(group))
   end
 end
 
--- Puts jobs into queues, all or none of them. in_order lists them in the order of the call, which
+-- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
+-- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call, which
 -- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay, depends, more [, priority] [, retries] [, tags]}; more lists other fields and their values.
+-- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
+-- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   local keys, plain, idle = {}, #groups == 1, false
@@ -246,12 +334,26 @@ local function put(worker, groups, in_order)
     plain = plain and
       existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
   end
-  if not plain then
-    prepare(worker, in_order)
+  local refused
+  if not plain then -- else no job is there
+    refused = prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
-    write_all(groups[g], idle, tracked, known_empty)
+    if groups[g][1] then
+      write_all(groups[g], idle, tracked, known_empty)
+    end
   end
+  return refused
+end
+
+
+-- Checks what few puts say, and returns the fields among it.
+local function read_rare(given, checked) -- cold
+  local condition = given['if'] or 'idle'
+  if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
+    reject('Put', 'Unknown condition "' .. condition .. '"')
+  end
+  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
@@ -265,7 +367,7 @@ local function read_put(queue, at, first, last, checked)
   local given = none
   if last >= first then
     given = options('Put', first, last)
-    checked = checked or given.checked
+    checked = given.new and 'new' or checked or given.checked
   end
   if not checked then
     json('Put', 'data', data)
@@ -274,27 +376,34 @@ local function read_put(queue, at, first, last, checked)
   if ARGV[at + 3] ~= '0' then
     delay = number('Put', 'delay', ARGV[at + 3])
   end
-  -- All fields are named at once, because growing a table is expensive.
+  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
+  -- room without being there.
   return {
     queue = queue,
     jid = named('Put', 'jid', ARGV[at]),
     klass = klass,
     data = data,
     delay = delay,
-    checked = checked,
+    checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = given.backoff and {'backoff', given.backoff} or none,
-    priority = given.priority and number('Put', 'priority', given.priority),
-    retries = given.retries and number('Put', 'retries', given.retries),
-    tags = given.tags and names('Put', 'tags', given.tags),
-    key = nil, state = nil, waits = nil, old = nil, others = nil,
+    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    priority = given.priority and number('Put', 'priority', given.priority) or false,
+    retries = given.retries and number('Put', 'retries', given.retries) or false,
+    tags = given.tags and names('Put', 'tags', given.tags) or false,
+    given = given,
+    key = false, state = false, waits = false, old = false,
   }
 end
 
--- Puts the job whose arguments, from the worker on, begin at ARGV[at].
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the jid
+-- and the state of the job that is there.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
-  local items = {read_put(queue, at + 2, at + 6, #ARGV)}
-  put(ARGV[at], {items}, items)
-  return items[1].jid
+  local item = read_put(queue, at + 2, at + 6, #ARGV)
+  local items = {item}
+  local found = put(ARGV[at], {items}, items)
+  if found and found[1] then
+    return {found[1][2], found[1][3]}
+  end
+  return item.jid
 end

@@ -104,11 +104,12 @@ end
 
 -- Adds n locks, which are scores and jids after the pair of NO_LIST, to those of a queue and the
 -- jobs of a worker. Redis keeps a small sorted set as a list, in which every change walks over all
--- members. A set that has had a long member is none, until it is empty.
+-- members. A set that has had a long member is none, until it is empty. Small calls see to that
+-- with one jid in sixteen, because many workers may hold few locks each.
 local function add_locks(queue, worker, locks, n)
-  local first = n < MANY_LOCKS and 3 or 1
-  call('zadd', queue_key(queue, 'locks'), unpack(locks, first))
-  local held = try('zadd', worker_key(worker), unpack(locks, first))
+  local first = n < MANY_LOCKS and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+  call('zadd', queue_key(queue, 'locks'), unpack(locks, first, 2 * n + 2))
+  local held = try('zadd', worker_key(worker), unpack(locks, first, 2 * n + 2))
   if first == 1 then
     call('zrem', queue_key(queue, 'locks'), NO_LIST)
     if type(held) == 'number' then
@@ -117,18 +118,19 @@ local function add_locks(queue, worker, locks, n)
   end
 end
 
--- Locks jids[first..last], at most a few hundred, and appends the result of show for each job to
--- out. Drops jids without a job.
-local function lock_some(queue, jids, first, last, worker, settings, show, out)
+-- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
+-- without a job.
+local function lock_some(queue, jids, worker, settings, show, out)
   local cap, expires = settings.cap, exact(now + settings.heartbeat)
   local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  local jobs, taken, waited, locks = {}, {}, {}, {'0', NO_LIST}
-  local n = 0
-  for i = first, last do
+  -- Copies have their size at once, because growing a table is expensive.
+  local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', NO_LIST, unpack(jids)}
+  local n, count = 0, #jids
+  for i = 1, count do
     local jid = jids[i]
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-      'tags', 'time')
+      'tags', 'time', 'x:o')
     if job[KLASS] or not job.err and call('exists', key) == 1 then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
@@ -137,30 +139,34 @@ local function lock_some(queue, jids, first, last, worker, settings, show, out)
         read_rest(jid, key, job, popped, cap)
       end
       call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-      jobs[n], taken[n], waited[n] = job, jid, now - finite(job[TIME], now)
+      jobs[n], jids[n], waited[n] = job, jid, now - finite(job[TIME], now)
       locks[2 * n + 1], locks[2 * n + 2] = expires, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
+  end
+  for i = n + 1, count do
+    jids[i], waited[i] = nil, nil
   end
   if n == 0 then
     return
   end
   add_locks(queue, worker, locks, n)
   observe('wait', queue, waited)
-  local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(taken)) or none
+  local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
   for i = 1, n do
     if tracked[i] then
-      publish('popped', taken[i])
+      publish('popped', jids[i])
     end
-    out[#out + 1] = show(taken[i], jobs[i], tracked[i] and true or false, worker, expires)
+    out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
   end
 end
 
 -- The same for any number of jids.
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    lock_some(queue, jids, first, math.min(first + 499, #jids), worker, settings, show, out)
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    lock_some(queue, some, worker, settings, show, out)
   end
 end
 

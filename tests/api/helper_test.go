@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,18 @@ func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.ClientOptio
 	e := &env{t: t, server: server, rdb: server.Client(t), clock: testkit.NewClock()}
 	e.Client = e.client(e.rdb, options...)
 	return e
+}
+
+// onEach runs a test on a real server and on miniredis, where the env has no server.
+func onEach(t *testing.T, test func(t *testing.T, e *env)) {
+	t.Run("a server", func(t *testing.T) { test(t, newEnv(t)) })
+	t.Run("miniredis", func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		t.Cleanup(func() { _ = rdb.Close() })
+		e := &env{t: t, rdb: rdb, clock: testkit.NewClock()}
+		e.Client = e.client(rdb)
+		test(t, e)
+	})
 }
 
 // client makes another client with the env's clock, for any connection.

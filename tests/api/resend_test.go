@@ -135,6 +135,115 @@ func TestCommandsThatAreSentAgain(t *testing.T) {
 	}
 }
 
+// newPuts are calls that put jobs whose jids are all fresh.
+var newPuts = map[string]func(ctx context.Context, client *qless.Client) ([]string, error){
+	"put": func(ctx context.Context, client *qless.Client) ([]string, error) {
+		jid, err := client.Queue("q").Put(ctx, "K", nil, qless.IfAbsent(), qless.Priority(1), qless.Header("a", "1"))
+		return []string{jid}, err
+	},
+	"put.many": func(ctx context.Context, client *qless.Client) ([]string, error) {
+		return client.Queue("q").PutMany(ctx, []qless.JobSpec{
+			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Delay(time.Hour)}},
+		})
+	},
+}
+
+func TestPutsOfNewJobsAreSentAgainAndPutThemOnce(t *testing.T) {
+	for where, c := range cuts {
+		for command, put := range newPuts {
+			for waits, options := range map[string][]qless.ClientOption{
+				"": nil, ", with replicas": {qless.WithReplicas(1, time.Millisecond)},
+			} {
+				t.Run(command+", "+where+waits, func(t *testing.T) {
+					e, proxy, client := proxied(t)
+					if options != nil {
+						rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+						t.Cleanup(func() { _ = rdb.Close() })
+						client = e.client(rdb, options...)
+					}
+					require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(command)).Err())
+					c.cut(proxy, scripts.SHA(command))
+					jids, err := put(t.Context(), client)
+					if options != nil {
+						requireCode(t, qless.ErrNotReplicated, err)
+					} else {
+						require.NoError(t, err)
+					}
+					require.Equal(t, 2, seen(proxy, command))
+					counts := e.counts("q")
+					require.Equal(t, len(jids), counts.Waiting+counts.Scheduled)
+					for _, jid := range jids {
+						require.Equal(t, []string{"put"}, whats(e.job(jid).History))
+					}
+				})
+			}
+		}
+	}
+}
+
+// A worker may have taken the job, and ended it, before it is put for the second time.
+func TestANewJobThatIsPutForTheSecondTimeIsLeftAsItIs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		again := func() {
+			e.unchanged(func() {
+				require.Equal(t, "j", e.run("put", "w1", "q", "j", "K", "{}", "0", "new", "1"))
+				require.Nil(t, e.run("put.many", "w1", "new", "q", "j", "K", "{}", "0", "0"))
+				require.Nil(t, e.run("put.many", "w1", "1", "q", "j", "K", "{}", "0", "2", "new", "1"))
+			})
+		}
+		require.Equal(t, "j", e.run("put", "w1", "q", "j", "K", "{}", "0", "new", "1"))
+		again()
+		job := e.pop("q")
+		again()
+		require.NoError(t, errOf(job.Retry(t.Context())))
+		again()
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		again()
+		require.Nil(t, e.run("put.many", "w1", "new", "q", "j", "K", "{}", "0", "0", "q", "k", "K", "{}", "0", "0"))
+		require.Equal(t, qless.StateComplete, e.job("j").State)
+		require.Equal(t, qless.StateWaiting, e.job("k").State, "the others are put")
+	})
+}
+
+func TestAPutManyWithAJIDIsNotSentAgain(t *testing.T) {
+	for where, c := range cuts {
+		t.Run(where, func(t *testing.T) {
+			e, proxy, client := proxied(t)
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
+			c.cut(proxy, scripts.SHA("put.many"))
+			_, err := client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.IfAbsent()}},
+			})
+			requireCode(t, qless.ErrUnavailable, err)
+			require.Equal(t, 1, seen(proxy, "put.many"))
+		})
+	}
+}
+
+// The caller may repeat such a put, and learns whether the first was done.
+func TestAPutIfAbsentThatIsRepeated(t *testing.T) {
+	for where, c := range cuts {
+		t.Run(where, func(t *testing.T) {
+			e, proxy, client := proxied(t)
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
+			c.cut(proxy, scripts.SHA("put"))
+			put := func() (string, error) {
+				return client.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent())
+			}
+			jid, err := put()
+			require.Equal(t, "j", jid)
+			requireCode(t, qless.ErrUnavailable, err)
+			_, err = put()
+			if c.ran {
+				requireCode(t, qless.ErrExists, err)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, []string{"put"}, whats(e.job("j").History))
+		})
+	}
+}
+
 func TestAServerThatIsGone(t *testing.T) {
 	e := newEnv(t)
 	jid := e.put("q")

@@ -225,6 +225,9 @@ func (d *dice) byOldHandle(s step, takes func(handleKey) bool) step {
 func (d *dice) putting(s step) step {
 	s.Data, s.Priority, s.Retries, s.Tags = d.data(), d.priority(), d.retries(), d.tags(0)
 	s.Delay, s.Depends = d.delay(), d.depends()
+	if d.chance(15) {
+		s.If = pick(d, []string{"absent", "finished", "idle"})
+	}
 	return s
 }
 

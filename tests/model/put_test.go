@@ -49,15 +49,14 @@ var putActions = []action{
 			return ended(j.Move(w.ctx, s.Queue, s.putOptions()...))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
-			if slices.Contains(s.Depends, s.JID) {
+			if slices.Contains(s.Depends, s.JID) || s.If == "absent" {
 				return refused(qless.CodeInvalid)
 			}
 			if j == nil {
 				return refused(qless.CodeNotFound)
 			}
 			s.Data = h.data
-			m.put(s)
-			return done
+			return m.put(s)
 		}),
 	},
 }
@@ -91,10 +90,13 @@ func predictPutMany(m *queues, s step) outcome {
 		}
 		seen[one.JID] = true
 	}
-	waiting := 0
+	waiting, reply := 0, done
 	for _, one := range s.Many {
 		one.Queue = s.Queue
-		m.put(one)
+		if problem := m.put(one); problem != done {
+			reply = problem
+			continue
+		}
 		j := m.jobs[one.JID]
 		if j.state == qless.StateWaiting {
 			j.slack = float64(waiting) * resolution(j.priority)
@@ -102,7 +104,7 @@ func predictPutMany(m *queues, s step) outcome {
 			m.inOrder = append(m.inOrder, j.jid)
 		}
 	}
-	return done
+	return reply
 }
 
 // put puts a job, or moves the one that exists: what the step does not say stays as it was.
@@ -114,6 +116,8 @@ func (m *queues) put(s step) outcome {
 	if j == nil {
 		j = &job{jid: s.JID, retries: 5, dependencies: map[string]bool{}, dependents: map[string]bool{}}
 		m.jobs[s.JID] = j
+	} else if s.leaves(j) {
+		return refused(qless.CodeExists)
 	} else {
 		m.leave(j)
 	}

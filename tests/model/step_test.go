@@ -38,6 +38,7 @@ type step struct {
 	Next     string
 	Group    string
 	Message  string
+	If       string // the condition of a put
 	State    qless.State
 	Option   string
 	Value    string
@@ -85,7 +86,28 @@ func (s step) putOptions() []qless.PutOption {
 	if s.Depends != nil {
 		options = append(options, qless.DependsOn(s.Depends...))
 	}
+	if condition, ok := conditions[s.If]; ok {
+		options = append(options, condition)
+	}
 	return options
+}
+
+// conditions are the options that refuse a put, by the names that steps have for them.
+var conditions = map[string]qless.ConflictOption{
+	"absent": qless.IfAbsent(), "finished": qless.IfFinished(), "idle": qless.IfNotRunning(),
+}
+
+// leaves reports whether the step's condition keeps it from putting a job that exists.
+func (s step) leaves(j *job) bool {
+	switch s.If {
+	case "absent":
+		return true
+	case "finished":
+		return j.state != qless.StateComplete && j.state != qless.StateFailed
+	case "idle":
+		return j.state == qless.StateRunning
+	}
+	return false
 }
 
 // seconds returns the step's delay.

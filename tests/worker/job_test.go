@@ -38,3 +38,49 @@ func TestAJobWhoseNextOptionIsNilFails(t *testing.T) {
 	_, got := e.works(qless.WorkerConfig{}, returns(qless.Next("next", nil)))
 	require.Equal(t, "fail", got.action)
 }
+
+func TestHandlersAndMiddlewareSeeHeaders(t *testing.T) {
+	e := newLiveEnv(t)
+	want := map[string]string{"traceparent": "00-1"}
+	seen := make(chan map[string]string, 2)
+	w := e.worker(qless.WorkerConfig{})
+	w.Use(func(next qless.Handler) qless.Handler {
+		return func(ctx context.Context, job *qless.Job) error {
+			seen <- job.Headers
+			return next(ctx, job)
+		}
+	})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		seen <- job.Headers
+		return nil
+	})
+	w.start()
+	w.ends(e.put("q", qless.Headers(want)))
+	require.Equal(t, want, soon(t, "the middleware", seen))
+	require.Equal(t, want, soon(t, "the handler", seen))
+	w.ends(e.put("q"))
+	require.Nil(t, soon(t, "the middleware", seen))
+}
+
+func TestAJobThatAHandlerSendsOnKeepsOrChangesItsHeaders(t *testing.T) {
+	before := map[string]string{"a": "1"}
+	for name, c := range map[string]struct {
+		next error
+		want map[string]string
+	}{
+		"kept":       {qless.Next("next"), before},
+		"replaced":   {qless.Next("next", qless.Header("b", "2")), map[string]string{"b": "2"}},
+		"taken away": {qless.Next("next", qless.Headers(nil)), nil},
+		"an outcome": {&qless.Outcome{
+			Action: qless.ActionComplete, Queue: "next", Headers: map[string]string{"c": "3"},
+		}, map[string]string{"c": "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			job, got := e.works(qless.WorkerConfig{}, returns(c.next), qless.Headers(before))
+			require.Equal(t, "complete", got.action)
+			require.Equal(t, "next", job.Queue)
+			require.Equal(t, c.want, job.Headers)
+		})
+	}
+}

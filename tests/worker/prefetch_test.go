@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -59,6 +61,97 @@ func TestAnIdleWorkerGetsWhatAnotherHoldsAhead(t *testing.T) {
 	end <- nil
 }
 
+// While the queue is paused, nobody gets what was given back.
+func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
+	e := newLiveEnv(t)
+	w, end := e.overruns()
+	require.NoError(t, e.Queue("q").Pause(t.Context()))
+	require.Equal(t, reported{"release", "5"}, w.outcome("m"))
+	until(t, "the others wait too", func() bool { return e.counts("q").Waiting == 3 })
+	e.put("q", qless.JID("new"))
+	end <- nil
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("long"))
+	require.Empty(t, e.pops("q", 10))
+	w.stop()
+	require.NoError(t, e.Queue("q").Unpause(t.Context()))
+	require.Equal(t, []string{"m", "z", "a", "new"}, jids(e.pops("q", 10)))
+}
+
+// sinceRelease returns how many jobs the worker asked for ahead in each reserve since it released
+// some, and how many it had been given by then.
+func (w *testWorker) sinceRelease() (aheads []string, given []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	released, sum := false, 0
+	for _, c := range w.calls {
+		for _, outcome := range c.outcomes() {
+			released = released || outcome.action == "release"
+		}
+		if released && c.script == "reserve" && c.err == nil {
+			aheads, given = append(aheads, c.args[6]), append(given, sum)
+			sum += len(reservedJIDs(c.reply))
+		}
+	}
+	return aheads, given
+}
+
+func TestAWorkerThatHadToGiveBackTakesNothingAheadForAWhile(t *testing.T) {
+	e := newLiveEnv(t)
+	w, end := e.overruns()
+	require.Equal(t, reported{"release", "5"}, w.outcome("m"))
+	end <- nil
+	for range 20 {
+		e.put("q")
+	}
+	w.ends(e.put("q"))
+	aheads, given := w.sinceRelease()
+	require.NotEmpty(t, aheads)
+	for i, ahead := range aheads {
+		if given[i] < 7 { // and the long one
+			require.Equal(t, "0", ahead, "after %d jobs", given[i])
+		}
+	}
+}
+
+// Two workers share a queue. One of them gets a job that does not end, with others behind it.
+func TestNoJobWaitsForALongOneInAGroup(t *testing.T) {
+	e := newLiveEnv(t)
+	client := e.client(e.rdb, qless.WithClock(nil))
+	group, err := qless.NewWorkerGroup([]*qless.Client{client, client}, qless.WorkerConfig{
+		Queues: []string{"q"}, Concurrency: 1, PollInterval: time.Hour,
+	})
+	require.NoError(t, err)
+	handler, running, end := hold()
+	ran := make(chan string, 1000)
+	group.Handle("Long", handler)
+	group.Handle("K", func(_ context.Context, job *qless.Job) error { ran <- job.JID; return nil })
+	require.NoError(t, group.Start(t.Context()))
+	const rounds, before, behind = 5, 100, 30
+	seen := map[string]bool{}
+	for range rounds {
+		specs := make([]qless.JobSpec, before+1+behind)
+		for i := range specs {
+			specs[i].Klass = "K"
+		}
+		specs[before].Klass = "Long"
+		_, err := e.Queue("q").PutMany(t.Context(), specs)
+		require.NoError(t, err)
+		for range before + behind {
+			seen[soon(t, "a job", ran)] = true
+		}
+		soon(t, "the long job", running)
+		end <- nil
+	}
+	require.NoError(t, group.Drain(t.Context()))
+	require.Len(t, seen, rounds*(before+behind), "each ran once")
+	completed := 0
+	for _, w := range group.Workers() {
+		require.NotZero(t, w.Stats().Completed)
+		completed += w.Stats().Completed
+	}
+	require.Equal(t, rounds*(before+1+behind), completed)
+}
+
 // take calls the script reserve for a worker, and returns the jids.
 func (e *env) take(count, ahead, order string, queues ...string) []string {
 	e.t.Helper()
@@ -86,16 +179,76 @@ func TestReserveTakesJobsAheadInTheirOrder(t *testing.T) {
 func TestReserveTakesNothingAheadOfAnIdleWorker(t *testing.T) {
 	for _, order := range []string{"ordered", "round-robin"} {
 		e := newEnv(t)
-		require.Empty(t, e.take("1", "3", order, "A", "B"), "it is idle itself")
+		require.Empty(t, e.take("1", "3", order, "A", "B", "D"), "it is idle itself")
 		e.fill(abc)
-		e.reserve("other", 1, order, "0", "", "elsewhere")
-		e.rdb.SAdd(t.Context(), "ql:x:idle", "w") // though it was woken
-		require.Len(t, e.take("1", "3", order, "A", "B"), 1)
-		require.Empty(t, e.take("0", "3", order, "A", "B"))
+		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
+		e.idle("w", "A") // though it was woken
+		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 1)
+		require.Empty(t, e.take("0", "3", order, "D", "A"))
 		e.rdb.Del(t.Context(), "ql:x:idle")
-		e.rdb.SAdd(t.Context(), "ql:x:idle", "w")
-		require.Len(t, e.take("1", "3", order, "A", "B"), 4, "only it was idle")
+		e.idle("w", "A")
+		require.Len(t, e.take("1", "3", order, "A", "B", "D"), 4, "only it was idle")
 		require.Empty(t, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+	}
+}
+
+// idle has the server count a worker among the idle ones of a queue.
+func (e *env) idle(worker, queue string) {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), "ql:x:idle", worker).Err())
+	require.NoError(e.t, e.rdb.ZAdd(e.t.Context(), "ql:x:idle:"+queue, zmember(1, worker)).Err())
+}
+
+func TestReserveTakesJobsAheadWhileWorkersOfOtherQueuesAreIdle(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.fill(abc)
+		e.reserve("other", 1, order, "0", "", "elsewhere", "D")
+		e.idle("busy", "A")
+		e.rdb.SRem(t.Context(), "ql:x:idle", "busy")
+		require.Len(t, e.take("1", "3", order, "A", "B"), 4)
+		require.Len(t, e.take("0", "3", order, "A", "C"), 3)
+		require.Equal(t, []string{"other"}, e.rdb.SMembers(t.Context(), "ql:x:idle").Val())
+	}
+}
+
+// It looks at so many queues and workers, and when there are more, it takes nothing ahead.
+func TestReserveLooksForIdleWorkersOnlySoLong(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"q": 20})
+	e.idle("other", "elsewhere")
+	queues := []string{"q"}
+	for i := range 99 {
+		queues = append(queues, fmt.Sprint("empty", i))
+	}
+	require.Len(t, e.take("0", "3", "ordered", queues...), 3)
+	require.Empty(t, e.take("0", "3", "ordered", append(queues, "one more")...))
+	var gone []redis.Z
+	for i := range 100 {
+		gone = append(gone, zmember(2, fmt.Sprint("gone", i)))
+	}
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", gone...)
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty1", gone[:50]...)
+	require.Len(t, e.take("0", "3", "ordered", queues...), 3)
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty2", zmember(0, "first"))
+	require.Empty(t, e.take("0", "3", "ordered", queues...))
+	e.rdb.ZRem(t.Context(), "ql:x:idle:empty2", "first")
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:empty0", zmember(3, "last"))
+	require.Empty(t, e.take("0", "3", "ordered", queues...))
+}
+
+func TestReserveTakesNothingAheadIfItCanNotTellWhoIsIdle(t *testing.T) {
+	for key, damage := range map[string]func(e *env) error{
+		"x:idle":   func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle", "", 0).Err() },
+		"x:idle:q": func(e *env) error { return e.rdb.Set(e.t.Context(), "ql:x:idle:q", "", 0).Err() },
+	} {
+		e := newEnv(t)
+		e.fill(map[string]int{"q": 5})
+		e.idle("other", "elsewhere")
+		e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+		e.rdb.Del(t.Context(), "ql:"+key)
+		require.NoError(t, damage(e))
+		require.Len(t, e.take("1", "3", "ordered", "q"), 1, key)
 	}
 }
 
@@ -122,6 +275,24 @@ func TestReserveAheadCostsNoMoreCommands(t *testing.T) {
 	alone := cost("1", "0")
 	require.Equal(t, alone, cost("0", "1"))
 	require.Equal(t, cost("5", "0"), cost("1", "4"))
+}
+
+// What the header of reserve says of its cost.
+func TestCommandsThatLookingForIdleWorkersCosts(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"q": 20})
+	e.idle("other", "elsewhere")
+	e.take("1", "0", "ordered", "q") // the first of a day costs more
+	cost := func(ahead string, queues ...string) int {
+		return len(e.server.Commands(t, func() { e.take("1", ahead, "ordered", queues...) }))
+	}
+	const job = 3
+	alone := cost("0", "q")
+	require.Equal(t, alone+job+1, cost("1", "q"))
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	several := cost("0", "q", "b", "c")
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:q", zmember(1, "busy"))
+	require.Equal(t, several+job+3+1, cost("1", "q", "b", "c"))
 }
 
 func TestReleasedJobsKeepTheirPlaces(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,9 +47,13 @@ func reservedJIDs(reply any) (all []string) {
 	if len(items) == 4 {
 		return nil
 	}
-	at := slices.Index(strings.Fields(items[4].(string)), "jid")
 	for _, item := range items[5:] {
-		all = append(all, item.([]any)[at].(string))
+		if values, ok := item.([]any); ok {
+			all = append(all, values[0].(string))
+			continue
+		}
+		jid, _, _ := strings.Cut(item.(string), "\x01")
+		all = append(all, jid)
 	}
 	return all
 }
@@ -261,8 +264,8 @@ func TestNoMoreQueuesAreLookedIntoThanItTakes(t *testing.T) {
 		var queues []string
 		for i := range 50 {
 			queues = append(queues, fmt.Sprintf("q%d", i))
-			for range 10 {
-				e.put(queues[i])
+			for n := range 10 {
+				e.put(queues[i], qless.JID(fmt.Sprintf("%s.%d.", queues[i], n)))
 			}
 		}
 		e.reserve("w", 50, "round-robin", "0", "", queues...) // the first of a day costs more
@@ -409,4 +412,32 @@ func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
 	soon(t, "the cancel", canceled)
 	proceed()
 	require.Equal(t, "new", soon(t, "the job of the new queue", running))
+}
+
+func TestValuesOfAJobAreReadWhateverTheyContain(t *testing.T) {
+	for name, data := range map[string]any{"plain": "text", "separator": "a\x01b", "newline": "a\nb"} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.put("q\x01", qless.JID("plain"))
+			jid, err := e.Queue("q\x01").Put(t.Context(), "K", data, qless.Tags("a", "b"), qless.JID("j\x01"))
+			require.NoError(t, err)
+			if name == "separator" { // as JSON never has, but a client may have put
+				e.rdb.HSet(t.Context(), "ql:j:"+jid, "data", "a\x01b")
+			}
+			e.rdb.HDel(t.Context(), "ql:j:plain", "tags")
+			w := e.worker(qless.WorkerConfig{Queues: []string{"q\x01"}})
+			got := make(chan *qless.Job, 2)
+			w.Handle("K", func(_ context.Context, job *qless.Job) error { got <- job; return nil })
+			require.NoError(t, w.Start(t.Context()))
+			jobs := map[string]*qless.Job{}
+			for range 2 {
+				job := soon(t, "a job", got)
+				jobs[job.JID] = job
+			}
+			require.Contains(t, jobs, "plain")
+			job := jobs[jid]
+			require.Equal(t, []any{jid, "q\x01", "K", []string{"a", "b"}, 5},
+				[]any{job.JID, job.Queue, job.Klass, job.Tags, job.Remaining})
+		})
+	}
 }

@@ -248,6 +248,43 @@ func TestAScheduledJobIsPutWhenTheServerIsBack(t *testing.T) {
 	require.Equal(t, 1, w.log.count("a schedule can't be followed"))
 }
 
+func TestJobsOfAScheduleHaveItsHeadersAndThoseOfTheClient(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("* * * * *", qless.Header("a", "1"))
+	e.missed(time.Minute, s)
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Schedules: []qless.Schedule{s}},
+		qless.WithClock(e.clock.Now),
+		qless.WithHeaders(func(context.Context) map[string]string {
+			return map[string]string{"a": "2", "b": "3"}
+		}))
+	w.start().puts(1)
+	job := e.job("s@2024-01-02T12:01:00Z")
+	require.Equal(t, map[string]string{"a": "1", "b": "3"}, job.Headers)
+}
+
+func TestAScheduleThatPutsAJobOnlyIfItIsNotThere(t *testing.T) {
+	e := newEnv(t)
+	s := schedule("* * * * *", qless.JID("report"), qless.IfFinished())
+	e.missed(time.Minute, s)
+	w := e.newFollower(s)
+	w.start().puts(1)
+	require.Equal(t, []string{"put"}, whats(e.job("report").History))
+	for range 2 { // the job is there, and the schedule goes on
+		e.clock.Advance(time.Minute)
+		w.stop()
+		w = e.newFollower(s)
+		w.start().puts(1)
+	}
+	require.Equal(t, []string{"put"}, whats(e.job("report").History))
+	require.Zero(t, w.log.count("can't"))
+	w.stop()
+
+	require.NoError(t, e.pop("jobs").Complete(t.Context()))
+	e.clock.Advance(time.Minute)
+	e.newFollower(s).start().puts(1)
+	require.Equal(t, []string{"put", "popped", "done", "put"}, whats(e.job("report").History))
+}
+
 func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 	e := newEnv(t)
 	e.missed(time.Minute, schedule("* * * * *"))

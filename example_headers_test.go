@@ -1,0 +1,43 @@
+package qless_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// traceKey is the key of a trace in a context.
+type traceKey struct{}
+
+// The trace in which a job was put goes on where the job runs.
+func ExampleWithHeaders() {
+	server, err := qlesstest.Start(qless.WithHeaders(func(ctx context.Context) map[string]string {
+		trace, ok := ctx.Value(traceKey{}).(string)
+		if !ok {
+			return nil
+		}
+		return map[string]string{"traceparent": trace}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	queue := server.Client().Queue("mail")
+
+	ctx := context.WithValue(context.Background(), traceKey{}, "00-4bf9-00f0-01")
+	if _, err := queue.Put(ctx, "Welcome", nil, qless.Header("tenant", "7")); err != nil {
+		log.Fatal(err)
+	}
+	jobs, err := queue.Pop(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(jobs[0].Headers["traceparent"])
+	fmt.Println(jobs[0].Headers["tenant"])
+	// Output:
+	// 00-4bf9-00f0-01
+	// 7
+}

@@ -1,0 +1,71 @@
+package qless
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// A jobOptions holds the options of a job that qless-core does not know. The server keeps them in
+// one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
+// See lua/lib/options.lua.
+type jobOptions struct {
+	Headers map[string]string `json:"h,omitempty"`
+}
+
+// letters returns the letter of each option that is set, which is its name in the JSON.
+func (o *jobOptions) letters() string {
+	var letters []byte
+	if len(o.Headers) > 0 {
+		letters = append(letters, 'h')
+	}
+	return string(letters)
+}
+
+// text returns the options as the server keeps them, or the empty string if there are none.
+func (o *jobOptions) text() string {
+	letters := o.letters()
+	if letters == "" {
+		return ""
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // the fields have types that always marshal
+	}
+	return letters + "|" + string(raw)
+}
+
+// UnmarshalJSON reads what can be read: an option that is damaged counts as not set.
+func (o *jobOptions) UnmarshalJSON(raw []byte) error {
+	type plain jobOptions
+	*o = jobOptions{}
+	_ = json.Unmarshal(raw, (*plain)(o))
+	return nil
+}
+
+// parseJobOptions reads what text returned.
+func parseJobOptions(text string) jobOptions {
+	var o jobOptions
+	if _, raw, found := strings.Cut(text, "|"); found {
+		_ = o.UnmarshalJSON([]byte(raw)) // never fails
+	}
+	return o
+}
+
+// apply sets the fields of a job that show its options.
+func (o *jobOptions) apply(j *Job) {
+	j.Headers = o.Headers
+}
+
+// storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
+// options that the call sets, and the letters of those that it takes away from an existing job.
+func (c *callOptions) storedArgs() []string {
+	var args []string
+	o := jobOptions{Headers: c.headers}
+	if text := o.text(); text != "" {
+		args = append(args, "o", text)
+	}
+	if c.noHeaders && len(c.headers) == 0 {
+		args = append(args, "drop", "h")
+	}
+	return args
+}

@@ -1,0 +1,11 @@
+-- What follows when a job that has options ends for good: it is complete, failed or canceled.
+
+-- @include "lib/events.lua"
+-- @include "lib/options.lua"
+
+-- Called after the job was written, with its stored options as they were before, and its last state.
+local function job_ended(jid, stored, state) -- cold
+  if has_option(stored, 'w') then
+    publish('x:done:' .. jid, state)
+  end
+end

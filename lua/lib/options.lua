@@ -1,0 +1,81 @@
+-- Options of a job that qless-core does not know, all in one field of its hash: x:o, LETTERS|JSON,
+-- as in h|{"h":{"traceparent":"00-1"}}. A job without such options has no such field.
+--
+-- A letter says that the job has an option, and the JSON has its value under that letter. A script
+-- that reads a job anyway reads the field too, and looks for a letter before the bar; only a cold
+-- function decodes the JSON. What can't be decoded counts as no options.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+
+-- The options that end with the life of a job: a job that is put again after it was complete or
+-- failed has them only if that put says so.
+local LIFETIMES = 'st'
+
+-- Whether a job with the options text has the one with this letter.
+local function has_option(text, letter) -- cold
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+
+-- The letters and the decoded JSON; none if there is no text, or it is damaged.
+local function split_options(text) -- cold
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+
+-- Checks options as a put says them. The JSON is not read if the caller has checked it.
+local function read_options(area, text, checked) -- cold
+  local given = string.find(text, '^%a+|{.*}$')
+  if not given or not checked and split_options(text) == '' then
+    reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+
+-- The options of an existing job after a call that gives it the options given.o and takes away
+-- those whose letters are in given.drop. ended says that the job's life had ended. The text is
+-- empty if none are left, and nil if they stay as they are.
+local function merge_options(old, given, ended) -- cold
+  local gone = (given.drop or '') .. (ended and LIFETIMES or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+
+-- Writes the options of a job that had the options old.
+local function write_options(key, old, given) -- cold
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
+
+-- The member of a job's JSON that shows its options, or ''.
+local function options_member(text) -- cold
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+type headers = map[string]string
+
+func TestHeadersTravelWithAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		want := headers{"traceparent": "00-1", "Käse": "\"ä\"\\\n\x00"}
+		data := `{ "n": 1 }`
+		_, err := e.Queue("q").Put(t.Context(), "K", raw(data), qless.JID("j"), qless.Headers(want),
+			qless.Header("gone", "1"), qless.Headers(nil),
+			qless.Header("traceparent", "00-0"), qless.Headers(want))
+		require.NoError(t, err)
+		see := func(job *qless.Job, what string) *qless.Job {
+			t.Helper()
+			require.Equal(t, want, job.Headers, what)
+			require.Equal(t, data, string(job.Data), what)
+			return job
+		}
+		see(e.job("j"), "a job that is read")
+		many, err := e.Jobs(t.Context(), "j")
+		require.NoError(t, err)
+		see(many[0], "jobs that are read")
+		peeked, err := e.Queue("q").Peek(t.Context(), 1)
+		require.NoError(t, err)
+		see(peeked[0], "a peek")
+
+		require.NoError(t, errOf(see(e.pop("q"), "a pop").Retry(t.Context())))
+		require.NoError(t, see(e.pop("q"), "a retry").Next(t.Context(), "q2"))
+		require.NoError(t, see(e.pop("q2"), "a next queue").Fail(t.Context(), "g", "m"))
+		require.NoError(t, see(e.job("j"), "a failure").Unfail(t.Context()))
+		require.NoError(t, see(e.pop("q2"), "an unfail").Move(t.Context(), "q"))
+		e.pop("q")
+		e.clock.Advance(time.Hour)
+		require.Empty(t, e.pops("q", 1), "its worker is warned")
+		e.clock.Advance(time.Hour)
+		job := see(e.pops("q", 1)[0], "a lost lock")
+		require.Equal(t, 4, job.Remaining)
+		require.NoError(t, job.Refresh(t.Context()))
+		require.NoError(t, see(job, "a refresh").Complete(t.Context()))
+		see(e.job("j"), "a complete job")
+	})
+}
+
+func TestHeadersOfAPutReplaceThoseOfTheJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.Header("a", "1"), qless.Header("b", "2"))
+		require.Equal(t, headers{"a": "1", "b": "2"}, e.job("j").Headers)
+		e.put("q", qless.JID("j"), qless.Header("a", "3"))
+		require.Equal(t, headers{"a": "3"}, e.job("j").Headers)
+		require.NoError(t, e.job("j").Move(t.Context(), "q", qless.Header("c", "4")))
+		require.Equal(t, headers{"c": "4"}, e.job("j").Headers)
+
+		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Header("d", "5")))
+		require.Equal(t, headers{"d": "5"}, e.job("j").Headers)
+		require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Headers(nil)))
+		require.Nil(t, e.job("j").Headers)
+		require.Empty(t, e.stored("j"))
+
+		e.put("q", qless.JID("j"), qless.Header("a", "1"))
+		e.put("q", qless.JID("j"), qless.Headers(nil))
+		require.Nil(t, e.job("j").Headers)
+	})
+}
+
+func TestHeadersThatCanNotBe(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("running"))
+	running := e.pop("q")
+	long := strings.Repeat("x", 8<<10-3)
+	e.put("q", qless.JID("longest"), qless.Header("a", long), qless.Header("b", "1"))
+	require.Len(t, e.job("longest").Headers, 2)
+	for message, option := range map[string]qless.HeaderOption{
+		"the key of a header is empty":               qless.Header("", "1"),
+		`the key of a header "\xff" is not UTF-8`:    qless.Header("\xff", "1"),
+		`the value of the header "a" is not UTF-8`:   qless.Header("a", "\xff"),
+		"the headers have 8193 bytes, which is more": qless.Headers(headers{"a": long, "b": "12"}),
+	} {
+		e.unchanged(func() {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, option)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}}})
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[1]: "+message)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, running.Next(t.Context(), "q", option)).Message, message)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, qless.OutcomeOf(qless.Next("q", option)).Err).Message, message)
+		})
+	}
+}
+
+// A requestKey is the key of a request's id in a context.
+type requestKey struct{}
+
+func TestHeadersOfTheContext(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		var given headers
+		var asked int
+		c := e.client(e.rdb, qless.WithHeaders(func(ctx context.Context) map[string]string {
+			asked++
+			if ctx.Value(requestKey{}) != "r" {
+				return nil
+			}
+			return given
+		}))
+		given = headers{"a": "1", "b": "2"}
+		ctx := context.WithValue(t.Context(), requestKey{}, "r")
+		put := func(options ...qless.PutOption) headers {
+			jid, err := c.Queue("q").Put(ctx, "K", nil, options...)
+			require.NoError(t, err)
+			return e.job(jid).Headers
+		}
+		require.Equal(t, given, put())
+		require.Equal(t, headers{"a": "3", "b": "2", "c": "4"}, put(qless.Header("a", "3"), qless.Header("c", "4")))
+		require.Equal(t, headers{"a": "1", "b": "2"}, given, "it is copied")
+		require.Nil(t, put(qless.Headers(nil)))
+		require.Equal(t, headers{"c": "4"}, put(qless.Headers(nil), qless.Header("c", "4")))
+
+		many, err := c.Queue("q").PutMany(ctx, []qless.JobSpec{
+			{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{qless.Header("a", "3")}},
+		})
+		require.NoError(t, err)
+		require.Equal(t, given, e.job(many[0]).Headers)
+		require.Equal(t, headers{"a": "3", "b": "2"}, e.job(many[1]).Headers)
+
+		jid, err := c.Queue("other").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		require.Nil(t, e.job(jid).Headers, "another context")
+
+		before := asked
+		jobs, err := c.Queue("other").Pop(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Next(ctx, "other"))
+		require.NoError(t, jobs[0].Move(ctx, "other"))
+		_, err = c.Queue("q").Recur(ctx, "K", nil, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, before, asked)
+		require.Nil(t, e.job(jid).Headers)
+
+		given = headers{"a": strings.Repeat("x", 9000)}
+		_, err = c.Queue("q").Put(ctx, "K", nil)
+		requireCode(t, qless.ErrInvalid, err)
+		_, err = c.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K"}})
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
+	})
+}
+
+func TestHeadersInShards(t *testing.T) {
+	e := newEnv(t)
+	shard := func(name string) *qless.Client {
+		return e.client(e.rdb, qless.WithNamespace(name), qless.WithHeaders(func(context.Context) map[string]string {
+			return headers{"shard": name}
+		}))
+	}
+	shards, err := qless.NewShards(qless.ShardByJID, shard("a:"), shard("b:"))
+	require.NoError(t, err)
+	jid, err := shards.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	many, err := shards.Queue("q").PutMany(t.Context(), someJobs(10))
+	require.NoError(t, err)
+	for _, jid := range append(many, jid) {
+		job, err := shards.Job(t.Context(), jid)
+		require.NoError(t, err)
+		require.Equal(t, shards.ClientFor("q", jid).Namespace(), job.Headers["shard"])
+	}
+}
+
+// someJobs returns some jobs to put.
+func someJobs(count int) []qless.JobSpec {
+	jobs := make([]qless.JobSpec, count)
+	for i := range jobs {
+		jobs[i].Klass = "K"
+	}
+	return jobs
+}
+
+func TestHeadersCostNoCommand(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
+	cost := func(options ...qless.PutOption) int {
+		return len(e.server.Commands(t, func() {
+			e.put("q", options...)
+			require.NoError(t, e.pop("q").Complete(t.Context()))
+		}))
+	}
+	require.Equal(t, cost(), cost(qless.Header("a", "1")))
+}

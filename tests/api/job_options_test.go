@@ -1,0 +1,245 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// stored returns the options that a job's hash has in one field, or the empty string.
+func (e *env) stored(jid string) string {
+	e.t.Helper()
+	text, err := e.rdb.HGet(e.t.Context(), "ql:j:"+jid, "x:o").Result()
+	if err != redis.Nil {
+		require.NoError(e.t, err)
+	}
+	return text
+}
+
+// run runs a script, which must not fail.
+func (e *env) run(command string, args ...any) any {
+	e.t.Helper()
+	reply, err := e.Run(e.t.Context(), command, "", args...)
+	require.NoError(e.t, err)
+	return reply
+}
+
+// putStored runs the script put for the job j in the queue q, with pairs of options.
+func (e *env) putStored(pairs ...any) {
+	e.t.Helper()
+	e.run("put", append([]any{"w1", "q", "j", "K", "{}", "0"}, pairs...)...)
+}
+
+func TestAJobWithoutOptionsHasNoFieldOfOurs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q", qless.Priority(1), qless.Tags("t"), qless.Headers(nil))
+		job := e.pop("q")
+		require.NoError(t, job.Next(t.Context(), "q2", qless.Headers(nil)))
+		require.NoError(t, e.pop("q2").Complete(t.Context()))
+		e.put("q", qless.JID(jid))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		fields, err := e.rdb.HKeys(t.Context(), "ql:j:"+jid).Result()
+		require.NoError(t, err)
+		for _, field := range fields {
+			require.NotContains(t, field, ":")
+		}
+		for _, read := range []string{"get", "multiget"} {
+			require.NotContains(t, e.run(read, jid), `"x"`)
+		}
+	})
+}
+
+func TestAPutThatSaysNothingLeavesTheOptionsOfAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		options := `hl|{"h":{"a":"1"},"l":5}`
+		e.putStored("o", options)
+		require.Equal(t, options, e.stored("j"))
+		for what, change := range map[string]func(){
+			"a put": func() { e.put("q", qless.JID("j")) },
+			"a move": func() {
+				require.NoError(t, e.job("j").Move(t.Context(), "q"))
+			},
+			"a move from a worker": func() {
+				require.NoError(t, e.pop("q").Move(t.Context(), "q"))
+			},
+			"a retry": func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) },
+			"a release": func() {
+				require.NoError(t, e.pop("q").Release(t.Context(), 0))
+			},
+			"a next queue": func() {
+				require.NoError(t, e.pop("q").Next(t.Context(), "q", qless.Priority(3)))
+			},
+			"a put of a complete job": func() {
+				require.NoError(t, e.pop("q").Complete(t.Context()))
+				e.put("q", qless.JID("j"))
+			},
+			"an unfail": func() {
+				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.job("j").Unfail(t.Context()))
+			},
+			"a put by another client": func() {
+				_, err := scripts.RunDropIn(t.Context(), e.rdb,
+					"put", scripts.Time(e.clock.Now()), "w2", "q", "j", "K", "{}", "0")
+				require.NoError(t, err)
+			},
+		} {
+			change()
+			require.Equal(t, options, e.stored("j"), what)
+		}
+	})
+}
+
+func TestOptionsThatAPutSaysReplaceTheSameOnesOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		name, before string
+		pairs        []any
+		after        string
+	}{
+		{"others stay", `h|{"h":{"a":"1"}}`, []any{"o", `l|{"l":5}`}, `hl|{"h":{"a":"1"},"l":5}`},
+		{"whole values are replaced", `h|{"h":{"a":"1","b":"2"}}`,
+			[]any{"o", `h|{"h":{"a":"3"}}`}, `h|{"h":{"a":"3"}}`},
+		{"taken away", `hl|{"h":{"a":"1"},"l":5}`, []any{"drop", "h"}, `l|{"l":5}`},
+		{"the last one taken away", `h|{"h":{"a":"1"}}`, []any{"drop", "h"}, ""},
+		{"taken away and set", `hl|{"h":{"a":"1"},"l":5}`, []any{"drop", "h", "o", `k|{"k":9}`},
+			`lk|{"l":5,"k":9}`},
+		{"none before", "", []any{"o", `h|{"h":{"a":"1"}}`}, `h|{"h":{"a":"1"}}`},
+		{"nothing to take away", "", []any{"drop", "h"}, ""},
+		{"damaged before", "nonsense", []any{"o", `h|{"h":{"a":"1"}}`}, `h|{"h":{"a":"1"}}`},
+		{"damaged before, and nothing said", "h|{", nil, "h|{"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.putStored()
+				if c.before != "" {
+					require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+				}
+				e.putStored(c.pairs...)
+				requireStored(t, c.after, e.stored("j"))
+			})
+		})
+		t.Run(c.name+", in a next queue", func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.putStored()
+				if c.before != "" {
+					require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", c.before).Err())
+				}
+				e.pop("q")
+				e.run("complete", append([]any{"j", "w1", "q", "{}", "next", "q2"}, c.pairs...)...)
+				requireStored(t, c.after, e.stored("j"))
+			})
+		})
+	}
+}
+
+// requireStored compares options whose JSON may have its members in any order.
+func requireStored(t *testing.T, want, got string) {
+	t.Helper()
+	var letters, values [2]string
+	for i, text := range []string{want, got} {
+		var found bool
+		if letters[i], values[i], found = strings.Cut(text, "|"); !found {
+			require.Equal(t, want, got)
+			return
+		}
+	}
+	require.Equal(t, letters[0], letters[1])
+	if want != got {
+		require.JSONEq(t, values[0], values[1])
+	}
+}
+
+func TestLifetimesEndWithTheLifeOfAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		options := `sth|{"s":1,"t":2,"h":{"a":"1"}}`
+		e.putStored("o", options)
+		e.putStored()
+		require.Equal(t, options, e.stored("j"), "the job is not finished")
+
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.Equal(t, options, e.stored("j"))
+		e.putStored()
+		require.Equal(t, `h|{"h":{"a":"1"}}`, e.stored("j"))
+
+		e.putStored("o", `t|{"t":3}`)
+		requireStored(t, `ht|{"h":{"a":"1"},"t":3}`, e.stored("j"))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.putStored("o", `s|{"s":4}`)
+		requireStored(t, `hs|{"h":{"a":"1"},"s":4}`, e.stored("j"))
+
+		e.putStored("drop", "h")
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.putStored()
+		require.Empty(t, e.stored("j"))
+		require.False(t, e.rdb.HExists(t.Context(), "ql:j:j", "x:o").Val())
+	})
+}
+
+// member is what replies have for a job with one header.
+const member = `,"x":{"h":{"a":"1"}}`
+
+func TestOptionsInReplies(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.putStored("o", `h|{"h":{"a":"1"}}`)
+		e.put("q", qless.JID("plain"))
+		for _, command := range [][]any{
+			{"get", "j"}, {"multiget", "j", "plain"}, {"peek", "q", "2"}, {"pop", "q", "w1", "2"},
+		} {
+			name, args := command[0].(string), command[1:]
+			require.Equal(t, 1, strings.Count(e.run(name, args...).(string), member), name)
+			e.putStored() // a pop has taken them
+			e.put("q", qless.JID("plain"))
+			reply, err := scripts.RunDropIn(t.Context(), e.rdb,
+				append([]any{name, scripts.Time(e.clock.Now())}, args...)...)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(reply.(string), member), name)
+		}
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", "h|{").Err())
+		require.NotContains(t, e.run("get", "j"), `"x"`, "it can't be read")
+		require.Equal(t, "j", e.job("j").JID)
+	})
+}
+
+func TestReserveReturnsOptionsOnlyOfJobsThatHaveSome(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("plain"), qless.Priority(2))
+		e.putStored("o", `h|{"h":{"a":"1"}}`)
+		reply := e.run("reserve", "w1", "2", "ordered", "0", "10", "", "0", "q").([]any)
+		names := fmt.Sprint(reply[4])
+		require.Regexp(t, " x:o$", names)
+		require.Len(t, strings.Split(reply[5].(string), "\x01"), 11)
+		require.Len(t, reply[6], 14)
+		require.Equal(t, `h|{"h":{"a":"1"}}`, reply[6].([]any)[13])
+	})
+}
+
+func TestOptionsThatAScriptRefuses(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("running"))
+	e.pop("q")
+	for _, text := range []string{"", "h", "|{}", "h|", "h|[]", "h|{", "1|{}", `h|{"h":}`} {
+		e.unchanged(func() {
+			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text)
+			requireCode(t, qless.ErrInvalid, err)
+			_, err = e.Run(t.Context(), "complete", "running", "running", "w1", "q", "{}", "next", "q", "o", text)
+			requireCode(t, qless.ErrInvalid, err)
+		})
+	}
+}
+
+// The times of this test are those that a script writes: they survive being read and written again.
+func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		at := testkit.Noon.Add(250 * time.Millisecond)
+		e.putStored("o", fmt.Sprintf(`t|{"t":%.3f}`, float64(at.UnixMilli())/1000))
+		e.putStored("o", `h|{"h":{"a":"1"}}`)
+		require.Contains(t, e.stored("j"), fmt.Sprintf(`"t":%.2f`, float64(at.UnixMilli())/1000))
+	})
+}
