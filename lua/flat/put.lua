@@ -690,9 +690,9 @@ do
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
-      known_empty = call('exists', prefix .. 'x:empty') == 1
-      plain = plain and
-        existing == (idle and 1 or 0) + (tracked and 1 or 0) + (known_empty and 1 or 0)
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
     end
     local refused
     if not plain then -- else no job is there
