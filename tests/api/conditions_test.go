@@ -277,5 +277,6 @@ func TestConditionsCostNoCommand(t *testing.T) {
 		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID("a"), qless.IfAbsent())
 		requireCode(t, qless.ErrExists, err)
 	}))
-	require.Equal(t, 5, refused, "EXISTS for all keys, idle workers, tracked jobs and the job; its state")
+	require.Equal(t, 6, refused,
+		"EXISTS for all keys, idle workers, tracked jobs, empty queues and the job; its state")
 }
