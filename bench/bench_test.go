@@ -55,7 +55,7 @@ func TestEveryWorkload(t *testing.T) {
 		"job":    2 * 2 * 3 * 7, // payloads, concurrencies, phases, peers
 		"depth":  2 * 2 * 3,     // scripts, depths, phases
 		"kept":   2 * 2 * 3,
-		"queues": 3 * 2 * (2 + 1), // places, numbers of queues, phases of ours and of the drop-in
+		"queues": 3 * 2 * (3 + 1), // places, numbers of queues, phases of ours and of the drop-in
 		"pickup": 2 * 2,           // numbers of workers, peers that wait
 		"idle":   1 + 2,
 		"memory": 2 * 3, // settings, layouts

@@ -42,8 +42,9 @@ workloads
   depth   put, pop(1) and complete with -depth jobs waiting
   kept    the same with -kept completed jobs kept; from 50000 on each complete removes one
   queues  a call that finds work while -queues are watched, by where the work is; when every
-          queue has work, they take turns. Figures are per reserve that finds jobs; for classic
-          scripts, for all pops up to one that does
+          queue has work, they take turns. Figures are per reserve that finds jobs; the first one
+          does not know yet which queues are empty. For classic scripts, for all pops up to one
+          that finds a job
   pickup  from put to handler, one job at a time, with 1 and 16 idle workers
   idle    the server's work in one second with 16 idle workers ("job" means second)
   memory  memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024

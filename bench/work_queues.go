@@ -50,19 +50,45 @@ func (b *bench) watch(
 		return b.watchSingly(ctx, o, names, filled, jobs)
 	}
 	var phases []sample
-	for _, size := range []int{1, 16} {
+	for _, reserve := range []func() (sample, error){
+		func() (sample, error) { return o.reserve(ctx, jobs, 1, order, names...) },
+		func() (sample, error) { return o.reserve(ctx, jobs, 16, order, names...) },
+		func() (sample, error) { return o.firstReserve(ctx, jobs, order, names) },
+	} {
 		if _, err := o.send(ctx, jobs, func(i int) []any { return o.putInto(filled[i%len(filled)]) }); err != nil {
 			return nil, err
 		}
-		one, err := o.reserve(ctx, jobs, size, order, names...)
+		one, err := reserve()
 		if err != nil {
 			return nil, err
 		}
-		one.jobs = jobs / size
 		phases = append(phases, one)
 		o.held = nil
 	}
+	phases[1].jobs /= 16
 	return phases, nil
+}
+
+// firstReserve takes jobs one by one, each time as if no reserve had looked at the queues before.
+// Forgetting what one has found costs a command.
+func (o *operations) firstReserve(
+	ctx context.Context, jobs int, order string, queues []string,
+) (sample, error) {
+	const phase = "first reserve(1)"
+	one, replies, err := o.time(ctx, phase, jobs, 2*jobs, func(i int) []any {
+		if i%2 == 0 {
+			return []any{"del", "ql:x:empty"}
+		}
+		return o.reserveFrom(1, order, i/2%len(queues), queues)
+	})
+	if err != nil {
+		return one, err
+	}
+	var reserved []any
+	for i := 1; i < len(replies); i += 2 {
+		reserved = append(reserved, replies[i])
+	}
+	return one, o.holdReserved(phase, jobs, reserved)
 }
 
 // watchSingly checks one queue after the other until one has work.

@@ -31,6 +31,8 @@ var commands = []string{
 	"reserve|200|w3|10|ordered|0|10||0|a|b",
 	"reserve|200|w3|10|round-robin|0|10||0|b|a",
 	"reserve|200|w3|0|round-robin|0|10||10|b|a",
+	"reserve|200|w3|2|ordered|0|10||0|a|nowhere",
+	"reserve|200|w3|10|round-robin|0|10||0|nowhere|a",
 	"peek|200|a|10",
 	"jobs|200|scheduled|a",
 	"queues|200|a",

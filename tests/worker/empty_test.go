@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+var orders = []string{"ordered", "round-robin", "shuffled"}
+
+// A reserve over several queues passes over those that were found empty, and still finds what it
+// finds when it looks at all of them.
+func TestReservesThatPassOverEmptyQueuesFindTheSame(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for _, order := range orders {
+		random := rand.New(rand.NewPCG(seed, 0))
+		looks, passes := newEnv(t), newEnv(t)
+		lists := [][]string{{"A", "B", "C", "D", "E"}, {"E", "C"}, {"B"}, {"D", "A", "B"}}
+		cursor, jobs := "0", 0
+		for range 300 {
+			for range random.IntN(3) {
+				jobs++
+				queue, jid := string(rune('A'+random.IntN(5))), fmt.Sprint("j", jobs)
+				for _, e := range []*env{looks, passes} {
+					e.put(queue, qless.JID(jid))
+				}
+			}
+			queues, count := lists[random.IntN(len(lists))], 1+random.IntN(3)
+			require.NoError(t, looks.rdb.Del(t.Context(), "ql:x:empty").Err())
+			want := looks.reserve("w1", count, order, cursor, "", queues...)
+			got := passes.reserve("w1", count, order, cursor, "", queues...)
+			require.Equal(t, want.jids, got.jids, "%s of %v", order, queues)
+			for _, jid := range got.jids {
+				require.NoError(t, looks.job(jid).Complete(t.Context()))
+				require.NoError(t, passes.job(jid).Complete(t.Context()))
+			}
+			cursor = strconv.Itoa(random.IntN(5))
+		}
+	}
+}
+
+// manyQueues returns names of a hundred queues. Only the last one has jobs.
+func (e *env) manyQueues(jobs int) []string {
+	e.t.Helper()
+	queues := make([]string, 100)
+	for i := range queues {
+		queues[i] = fmt.Sprint("q", i)
+	}
+	for range jobs {
+		e.put(queues[99])
+	}
+	return queues
+}
+
+func TestAQueueThatWasFoundEmptyCostsNoCommand(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		queues := e.manyQueues(100)
+		cost := func(queues ...string) int {
+			return len(e.server.Commands(t, func() {
+				require.Len(t, e.reserve("w", 1, order, "0", "", queues...).jids, 1)
+			}))
+		}
+		cost(queues[99]) // the first of a day costs more
+		one := cost(queues[99])
+		cost(queues...)
+		until(t, "a cheap reserve", func() bool { return cost(queues...) <= one+4 }) // the second may be over
+	}
+}
+
+// quietPut does what the script of another client does, but tells nobody.
+func (e *env) quietPut(queue, jid string) {
+	e.t.Helper()
+	e.put("elsewhere", qless.JID(jid))
+	ctx, work := e.t.Context(), redis.Z{Member: jid}
+	require.NoError(e.t, e.rdb.Del(ctx, "ql:q:elsewhere-work").Err())
+	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
+	require.NoError(e.t, e.rdb.ZAdd(ctx, "ql:q:"+queue+"-work", work).Err())
+}
+
+// keepEmpty makes what is known of empty queues last for as long as the test does.
+func (e *env) keepEmpty() {
+	e.t.Helper()
+	until(e.t, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		return e.rdb.Persist(e.t.Context(), "ql:x:empty").Val()
+	})
+}
+
+func TestAJobOfAnotherClientIsFoundBeforeTheWorkerBecomesIdle(t *testing.T) {
+	for _, order := range orders {
+		e := newEnv(t)
+		e.keepEmpty()
+		e.put("C", qless.JID("ours"))
+		e.quietPut("A", "of another client")
+		require.Equal(t, []string{"ours"}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
+		e.put("C", qless.JID("ours too"))
+		r := e.reserve("w", 3, order, "0", "", "A", "B", "C")
+		require.ElementsMatch(t, []string{"ours too", "of another client"}, r.jids)
+	}
+}
+
+func TestABusyWorkerFindsAJobOfAnotherClientWithinASecond(t *testing.T) {
+	e := newEnv(t)
+	e.put("C")
+	until(t, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		left := e.rdb.PTTL(t.Context(), "ql:x:empty").Val()
+		return left > 0 && left <= time.Second
+	})
+	e.quietPut("A", "of another client")
+	until(t, "it is found", func() bool {
+		e.put("C") // so that the worker stays busy
+		jids := e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids
+		return jids[0] == "of another client"
+	})
+}
+
+// However often the workers of a namespace ask, what they know ends.
+func TestWhatIsKnownOfEmptyQueuesIsNotProlonged(t *testing.T) {
+	e := newEnv(t)
+	const hour = time.Hour
+	until(t, "empty queues are known", func() bool {
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		return e.rdb.PExpire(t.Context(), "ql:x:empty", hour).Val()
+	})
+	for _, queue := range []string{"A", "B", "C"} {
+		e.put(queue)
+		e.put("C")
+		e.reserve("w", 1, "ordered", "0", "", "A", "B", "C")
+		e.reserve("w", 1, "ordered", "0", "", "C", "B")
+	}
+	left := e.rdb.PTTL(t.Context(), "ql:x:empty").Val()
+	require.InDelta(t, hour, left, float64(10*time.Minute))
+}
+
+func TestAPutIsTakenBeforeTheJobsOfLaterQueues(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"C": 10})
+	e.keepEmpty()
+	for _, queue := range []string{"B", "A"} {
+		jid := e.put(queue)
+		require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
+	}
+}
+
+func TestAQueueThatIsEmptyAgainIsPassedOverAgain(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"C": 10})
+	e.keepEmpty()
+	jid := e.put("A")
+	e.rdb.Persist(t.Context(), "ql:x:filled")
+	require.Equal(t, []string{jid}, e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C").jids)
+	require.NoError(t, e.job(jid).Complete(t.Context()))
+	e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C")
+	for _, command := range e.server.Monitored(t, func() { e.reserve("w1", 1, "ordered", "0", "", "A", "B", "C") }) {
+		require.NotContains(t, command.Words, "ql:q:A-work")
+	}
+}
+
+// Two lists of queues know different things. What one finds empty and the other has not looked at
+// is looked at.
+func TestWhatIsKnownIsOfOneListOfQueues(t *testing.T) {
+	e := newEnv(t)
+	e.fill(map[string]int{"C": 10, "D": 10})
+	e.keepEmpty()
+	require.Equal(t, []string{"D1"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
+	jid := e.put("A")
+	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
+	require.Equal(t, []string{"D2"}, e.reserve("w", 1, "ordered", "0", "", "A", "D", "C").jids)
+	jid = e.put("A")
+	require.Equal(t, []string{jid}, e.reserve("w", 1, "ordered", "0", "", "A", "B", "C").jids)
+}
