@@ -10,6 +10,7 @@ import (
 // See lua/lib/options.lua.
 type jobOptions struct {
 	Headers map[string]string `json:"h,omitempty"`
+	Unique  *claim            `json:"u,omitempty"`
 }
 
 // letters returns the letter of each option that is set, which is its name in the JSON.
@@ -17,6 +18,9 @@ func (o *jobOptions) letters() string {
 	var letters []byte
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
+	}
+	if o.Unique != nil {
+		letters = append(letters, 'u')
 	}
 	return string(letters)
 }
@@ -60,7 +64,7 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers}
+	o := jobOptions{Headers: c.headers, Unique: c.claim}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}

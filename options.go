@@ -13,7 +13,7 @@ import (
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
 	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [Priority], [Retries] or [Tags].
+	// [Priority], [Retries], [Tags] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -47,6 +47,9 @@ type callOptions struct {
 	noHeaders bool // an existing job loses its headers, unless there are others
 
 	conditions []condition // at most one, or the same several times, once checked
+
+	unique *UniqueOption
+	claim  *claim // of a put, made of unique
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -205,6 +208,9 @@ func (c *callOptions) check(op string) error {
 		}
 	}
 	if err := c.checkConditions(op); err != nil {
+		return err
+	}
+	if err := c.unique.check(op, c.jid); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)
