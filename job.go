@@ -418,7 +418,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		return err
 	}
 	if found, refused := foundBy(reply); refused {
-		return found.exists("requeue")
+		return p.found(found).exists("requeue")
 	}
 	j.end(Outcome{Queue: queue})
 	return nil

@@ -14,6 +14,7 @@ type jobOptions struct {
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
 	OnLost   Place             `json:"q,omitempty"`
+	Unique   *claim            `json:"u,omitempty"`
 }
 
 // letters returns the letter of each option that is set, which is its name in the JSON.
@@ -27,6 +28,9 @@ func (o *jobOptions) letters() string {
 	}
 	if o.OnLost != "" {
 		letters = append(letters, 'q')
+	}
+	if o.Unique != nil {
+		letters = append(letters, 'u')
 	}
 	return string(letters)
 }
@@ -71,7 +75,7 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers}
+	o := jobOptions{Headers: c.headers, Unique: c.claim}
 	c.storeLock(&o)
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)

@@ -13,7 +13,7 @@ import (
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
 	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [LockTime], [OnLost], [Priority], [Retries] or [Tags].
+	// [LockTime], [OnLost], [Priority], [Retries], [Tags] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -53,6 +53,9 @@ type callOptions struct {
 	onLost   *Place
 
 	conditions []condition // at most one, or the same several times, once checked
+
+	unique *UniqueOption
+	claim  *claim // of a put, made of unique
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -214,6 +217,9 @@ func (c *callOptions) check(op string) error {
 		return err
 	}
 	if err := c.checkLock(op); err != nil {
+		return err
+	}
+	if err := c.unique.check(op, c.jid); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -12,7 +12,7 @@
 -- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
 --          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
 --          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 

@@ -475,9 +475,36 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
 local function job_ended(jid, stored, state)
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function expire_stats(key, day)
@@ -1195,6 +1222,7 @@ end
     add_tag(jid, tags[i])
   end
 end
+local claiming = false
 local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -1349,6 +1377,9 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1390,6 +1421,61 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -1402,7 +1488,12 @@ local function more_fields(backoff, options)
   return more
 end
 local function keep_options(item, old, state)
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -1444,7 +1535,21 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_before(item, before)
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -1453,6 +1558,12 @@ local function read_before(item, before)
       return
     end
     read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -1501,14 +1612,21 @@ local function drop_left(items)
     end
   end
 end
-  local before, added, refused = {}, {}, {}
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -1522,6 +1640,9 @@ end
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -1578,6 +1699,9 @@ local function soonest(group)
   return delay
 end
 local function read_rare(given, checked)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1592,6 +1716,20 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function read_claim(area, text)
+  local claim = has_option(text, 'u') and claim_of(text)
+  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+    reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+  end
+  return claim
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -1608,7 +1746,12 @@ end
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+  end
+  return more_fields(given.backoff, given.o)
 end
 do
   local at = 2
@@ -1663,7 +1806,7 @@ do
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1, false
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
@@ -1976,8 +2119,43 @@ local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function entry(at, what, details)
@@ -3146,9 +3324,44 @@ local function exhaust(worker, item, queue, group, failure)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
 local function job_ended(jid, stored, state)
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function list_of(text)
@@ -3435,8 +3648,43 @@ local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function entry(at, what, details)
@@ -3808,14 +4056,6 @@ local function finite(text, default)
   end
   return default
 end
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3829,6 +4069,49 @@ else
   end
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
+  end
+end
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function list_of(text)
@@ -4677,8 +4960,43 @@ local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function entry(at, what, details)
@@ -6077,6 +6395,83 @@ do
     end
   end
 end
+elseif command == 'holder' then
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+local call = redis.call
+local prefix = KEYS[1]
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function holder_of(name)
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+return (holder_of(required('Holder', 'key', ARGV[2])))
 elseif command == 'jobs' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -8030,6 +8425,7 @@ end
     add_tag(jid, tags[i])
   end
 end
+local claiming = false
 local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -8184,6 +8580,9 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -8225,6 +8624,61 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -8237,7 +8691,12 @@ local function more_fields(backoff, options)
   return more
 end
 local function keep_options(item, old, state)
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -8279,7 +8738,21 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_before(item, before)
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -8288,6 +8761,12 @@ local function read_before(item, before)
       return
     end
     read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -8336,14 +8815,21 @@ local function drop_left(items)
     end
   end
 end
-  local before, added, refused = {}, {}, {}
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -8357,6 +8843,9 @@ end
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -8413,6 +8902,9 @@ local function soonest(group)
   return delay
 end
 local function read_rare(given, checked)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -8427,6 +8919,20 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function read_claim(area, text)
+  local claim = has_option(text, 'u') and claim_of(text)
+  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+    reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+  end
+  return claim
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -8443,7 +8949,12 @@ end
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+  end
+  return more_fields(given.backoff, given.o)
 end
 local items, seen = {}, {}
 local function grouped()
@@ -8530,7 +9041,7 @@ if n > 0 then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1, false
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
@@ -10123,6 +10634,7 @@ end
     add_tag(jid, tags[i])
   end
 end
+local claiming = false
 local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -10277,6 +10789,9 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -10318,6 +10833,61 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -10330,7 +10900,12 @@ local function more_fields(backoff, options)
   return more
 end
 local function keep_options(item, old, state)
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -10372,7 +10947,21 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_before(item, before)
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -10381,6 +10970,12 @@ local function read_before(item, before)
       return
     end
     read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -10429,14 +11024,21 @@ local function drop_left(items)
     end
   end
 end
-  local before, added, refused = {}, {}, {}
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -10450,6 +11052,9 @@ end
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -10506,6 +11111,9 @@ local function soonest(group)
   return delay
 end
 local function read_rare(given, checked)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -10520,6 +11128,20 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function read_claim(area, text)
+  local claim = has_option(text, 'u') and claim_of(text)
+  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+    reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+  end
+  return claim
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -10536,7 +11158,12 @@ end
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+  end
+  return more_fields(given.backoff, given.o)
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
   reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
@@ -10594,7 +11221,7 @@ do
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1, false
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
@@ -11106,9 +11733,36 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
 local function job_ended(jid, stored, state)
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function expire_stats(key, day)
@@ -12231,6 +12885,7 @@ end
     add_tag(jid, tags[i])
   end
 end
+local claiming = false
 local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -12385,6 +13040,9 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -12426,6 +13084,61 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -12438,7 +13151,12 @@ local function more_fields(backoff, options)
   return more
 end
 local function keep_options(item, old, state)
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -12480,7 +13198,21 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_before(item, before)
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -12489,6 +13221,12 @@ local function read_before(item, before)
       return
     end
     read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -12537,14 +13275,21 @@ local function drop_left(items)
     end
   end
 end
-  local before, added, refused = {}, {}, {}
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -12558,6 +13303,9 @@ end
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -12614,6 +13362,9 @@ local function soonest(group)
   return delay
 end
 local function read_rare(given, checked)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -12628,6 +13379,20 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function read_claim(area, text)
+  local claim = has_option(text, 'u') and claim_of(text)
+  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+    reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+  end
+  return claim
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -12644,7 +13409,12 @@ end
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+  end
+  return more_fields(given.backoff, given.o)
 end
 local id
 do
@@ -12719,7 +13489,7 @@ repeat
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1, false
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
@@ -14029,11 +14799,12 @@ end
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -14062,6 +14833,65 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function restore(job)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
 end
 local queue
 do
@@ -14140,6 +14970,9 @@ do
       end
       call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
         'queue', job.to, 'remaining', job.retries or '5')
+      if job.stored then
+        restore(job)
+      end
     end
     do
       local jids = jids
@@ -14312,11 +15145,12 @@ end
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -14345,6 +15179,65 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function restore(job)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
 end
 local group
 repeat
@@ -14414,6 +15307,9 @@ do
       end
       call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
         'queue', job.to, 'remaining', job.retries or '5')
+      if job.stored then
+        restore(job)
+      end
     end
     do
       local jids = jids
@@ -14552,11 +15448,12 @@ end
   end
 end
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -14585,6 +15482,65 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function restore(job)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
 end
 local jid
 do
@@ -14658,6 +15614,9 @@ do
     end
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
+    if job.stored then
+      restore(job)
+    end
   end
   do
     local jids = jids

@@ -6,7 +6,7 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire hexists hget hincrby hmget lrem publish smembers srem time zincrby
+-- Needs    del exists expire get hexists hget hincrby hmget lrem publish smembers srem time zincrby
 --          zpopmax zpopmin zrem zscore
 
 local call = redis.call
@@ -21,16 +21,6 @@ local function finite(text, default)
 end
 
 
-
-
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
 
 
 local stamp = ARGV[1]
@@ -48,6 +38,52 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+
+
+local function job_ended(jid, stored, state)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+end
+
 
 
 local function list_of(text)

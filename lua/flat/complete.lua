@@ -9,7 +9,7 @@
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hkeys hmget hset lindex lpush ltrim publish rpop
+-- Needs    del exists expire get hdel hexists hget hkeys hmget hset lindex lpush ltrim publish rpop
 --          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrem
 
@@ -196,12 +196,48 @@ end
 end
 
 
+
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 

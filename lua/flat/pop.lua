@@ -12,7 +12,7 @@
 -- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
 --          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
 --          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
@@ -246,6 +246,7 @@ local function relations_json(jid)
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
+
 
 
 
@@ -495,9 +496,36 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
 local function job_ended(jid, stored, state)
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function expire_stats(key, day)

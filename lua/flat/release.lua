@@ -68,6 +68,7 @@ end
 
 
 
+
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)

@@ -9,8 +9,8 @@
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish
---          rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
 
 local function required(area, name, text)
   if not text then
@@ -76,6 +76,7 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+
 
 
 
@@ -238,9 +239,44 @@ local function exhaust(worker, item, queue, group, failure)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
 local function job_ended(jid, stored, state)
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end
 local function list_of(text)

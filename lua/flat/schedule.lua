@@ -7,8 +7,9 @@
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
 -- Repeat   once
--- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
---          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+--          zpopmin zrem
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 
@@ -195,6 +196,8 @@ end
 
 
 
+
+local claiming = false
 local function prepare(worker, groups, in_order)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -349,6 +352,9 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -390,6 +396,61 @@ local function difference(list, other, first)
   end
   return kept
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -402,7 +463,12 @@ local function more_fields(backoff, options)
   return more
 end
 local function keep_options(item, old, state)
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -444,7 +510,21 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_before(item, before)
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -453,6 +533,12 @@ local function read_before(item, before)
       return
     end
     read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -501,14 +587,21 @@ local function drop_left(items)
     end
   end
 end
-  local before, added, refused = {}, {}, {}
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -522,6 +615,9 @@ end
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -578,6 +674,9 @@ local function soonest(group)
   return delay
 end
 local function read_rare(given, checked)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -592,6 +691,20 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function read_claim(area, text)
+  local claim = has_option(text, 'u') and claim_of(text)
+  if has_option(text, 'u') and (not claim or claim.m == 'for' and finite(claim.d, 0) <= 0) then
+    reject(area, 'Arg "o" has no unique key: ' .. string.sub(text, 1, 200))
+  end
+  return claim
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -608,7 +721,12 @@ end
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+  end
+  return more_fields(given.backoff, given.o)
 end
 
 local id
@@ -684,7 +802,7 @@ repeat
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1, false
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)

@@ -6,8 +6,8 @@
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     12 commands
 -- Repeat   once
--- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush sadd
---          srem time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd set srem time zadd zcard zpopmax zpopmin zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -101,6 +101,8 @@ end
 
 
 
+
+
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -126,11 +128,12 @@ end
 end
 
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -159,6 +162,65 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function restore(job)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
 end
 
 local jid
@@ -233,6 +295,9 @@ do
     end
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
+    if job.stored then
+      restore(job)
+    end
   end
   do
     local jids = jids

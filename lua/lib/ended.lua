@@ -2,10 +2,14 @@
 
 -- @include "lib/events.lua"
 -- @include "lib/options.lua"
+-- @include "lib/unique.lua"
 
 -- Called after the job was written, with its stored options as they were before, and its last state.
 local function job_ended(jid, stored, state) -- cold
   if has_option(stored, 'w') then
     publish('x:done:' .. jid, state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
   end
 end

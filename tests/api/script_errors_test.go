@@ -95,6 +95,8 @@ var refusals = []refusal{
 	{"heartbeat|waiting|w1", `Heartbeat(): Job waiting not currently running: waiting`, qless.ErrNotRunning},
 	{"heartbeat|theirs|w1", `Heartbeat(): Job theirs given out to another worker: w2`, qless.ErrLockLost},
 
+	{"holder", `Holder(): Arg "key" missing`, nil},
+
 	{"jobs", `Jobs(): Arg "state" missing`, nil},
 	{"jobs|waiting", `Jobs(): Arg "queue" missing`, nil},
 	{"jobs|nonsense|q", `Jobs(): Unknown type "nonsense"`, nil},

@@ -23,6 +23,13 @@ var commands = []string{
 	"requeue|30|w1|a|waiting|K|{}|0",
 	"put.many|30|w1||a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
 		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
+	"put|30|w1|a|new|K|{}|0|o|u¦{\"u\":{\"k\":\"new\"}}",
+	"put|30|w1|a|failed|K|{}|0|o|u¦{\"u\":{\"k\":\"new\",\"m\":\"for\",\"d\":60}}",
+	"put|30|w1|a|unique|K|{}|0|o|u¦{\"u\":{\"k\":\"another\"}}",
+	"put.many|30|w1||a|new 1|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}" +
+		"|b|new 2|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}|a|failed too|K|{}|0|0",
+	"cancel|30|unique",
+	"holder|30|k",
 	"schedule|30|s|1700000020|w1|a|new|K|{}|0",
 	"pop|30|a|w3|1",
 	"pop|200|a|w3|10",

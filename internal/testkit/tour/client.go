@@ -90,6 +90,11 @@ func Client(t testing.TB, c *qless.Client) {
 
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
+	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"))
+	do(err)
+	holder, err := c.Holder(ctx, "tour")
+	do(err)
+	do(c.Cancel(ctx, holder))
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
 	do(c.Deregister(ctx, c.WorkerName()))
