@@ -6,8 +6,8 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire hexists hget hincrby hmget lrem publish smembers srem time zincrby
---          zpopmax zpopmin zrem zscore
+-- Needs    del exists expire hdel hexists hget hincrby hmget hset lrem publish smembers srem time
+--          zincrby zpopmax zpopmin zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -23,10 +23,36 @@ end
 
 
 
+
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end

@@ -220,6 +220,7 @@ local function relations_json(jid)
 end
 
 
+
 local function begin_day(kind, day, queue)
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
