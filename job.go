@@ -112,6 +112,7 @@ type Job struct {
 	put    time.Time // when it was put, or last popped before; zero if unknown
 	since  string    // when it was popped, by the server's clock; empty if unknown
 	hold   *hold     // shared with the worker that runs the job, if any
+	result string    // what SetResult set, as JSON; empty if nothing
 }
 
 // A hold is the state of a run that its worker and its handler share.
@@ -266,6 +267,9 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 		return err
 	}
 	args := append([]any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}, next...)
+	if j.result != "" {
+		args = append(args, "result", j.result)
+	}
 	return j.finish(ctx, "complete", outcome, args)
 }
 
@@ -293,7 +297,7 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	args := []any{j.JID, j.client.worker, group, validText(message), data}
+	args := j.withResult(j.JID, j.client.worker, group, validText(message), data)
 	return j.finish(ctx, "fail", outcome, args)
 }
 
@@ -322,8 +326,8 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	if err != nil {
 		return 0, err
 	}
-	reply, err := j.client.run(ctx, "retry", j.JID,
-		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)
+	reply, err := j.client.run(ctx, "retry", j.JID, j.withResult(
+		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)...)
 	if err != nil {
 		return 0, err
 	}
@@ -562,7 +566,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.since, fresh.put = j.hold, j.since, j.put
+	fresh.hold, fresh.since, fresh.put, fresh.result = j.hold, j.since, j.put, j.result
 	*j = *fresh
 	return nil
 }

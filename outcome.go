@@ -225,20 +225,23 @@ func (o *Outcome) hasNext() bool {
 
 // An actionSpec is how an action is passed to the script finish, and counted.
 type actionSpec struct {
-	args  func(o *Outcome) []string
-	since []string // arguments that precede the time at which the job was popped
-	count func(s *WorkerStats) *int
+	args   func(o *Outcome) []string
+	since  []string // arguments that precede the time at which the job was popped
+	result []string // arguments that precede the job's result; nil if it is dropped
+	count  func(s *WorkerStats) *int
 }
 
 var actions = map[Action]actionSpec{
 	ActionComplete: {
-		args:  (*Outcome).completeArgs,
-		since: []string{"since"},
-		count: func(s *WorkerStats) *int { return &s.Completed },
+		args:   (*Outcome).completeArgs,
+		since:  []string{"since"},
+		result: []string{"result"},
+		count:  func(s *WorkerStats) *int { return &s.Completed },
 	},
 	ActionFail: {
-		args:  func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
-		count: func(s *WorkerStats) *int { return &s.Failed },
+		args:   func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
+		result: []string{},
+		count:  func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
 		args:  func(o *Outcome) []string { return []string{wire.FormatSeconds(o.Delay)} },
@@ -248,7 +251,8 @@ var actions = map[Action]actionSpec{
 		args: func(o *Outcome) []string {
 			return []string{wire.FormatSeconds(o.Delay), validText(o.Group), o.message()}
 		},
-		count: func(s *WorkerStats) *int { return &s.Retried },
+		result: []string{},
+		count:  func(s *WorkerStats) *int { return &s.Retried },
 	},
 }
 

@@ -1,8 +1,8 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; next queue; delay n, depends
+--          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
 --          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
 --          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
@@ -24,6 +24,9 @@ local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
   json('Complete', 'data', data)
+  if given.result then
+    json('Complete', 'result', given.result)
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -44,6 +47,9 @@ local item = {
   depends = read_dependencies('Complete', given.depends),
   change = change,
 }
+if given.result then
+  item.result = given.result -- seldom, and growing a table is expensive
+end
 must_publish()
 complete(worker, {item})
 if item.problem then

@@ -333,6 +333,11 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -475,6 +480,23 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -500,6 +522,9 @@ local function release_claim(jid, stored, state)
   end
 end
 local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -1389,7 +1414,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -2127,6 +2152,28 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -2151,6 +2198,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -2361,9 +2411,23 @@ end
   end
   each_slice(call, 'zrem', completed, old)
 end
+local function settle_result(item, state, queue)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -2461,6 +2525,9 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2469,8 +2536,14 @@ local function split_options(text)
   end
   return '', {}
 end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -2497,6 +2570,9 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
 end
 local function array(list)
   if #list == 0 then
@@ -2562,6 +2638,9 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -2575,6 +2654,9 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -2795,6 +2877,15 @@ if not given.checked then
       reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
     end
   end
+  if given.result then
+    do
+      local area, name, text = 'Complete', 'result', given.result
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -2814,6 +2905,9 @@ local item = {
   depends = read_dependencies('Complete', given.depends),
   change = change,
 }
+if given.result then
+  item.result = given.result -- seldom, and growing a table is expensive
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -3173,6 +3267,9 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -3284,6 +3381,9 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -3332,6 +3432,25 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -3357,6 +3476,9 @@ local function release_claim(jid, stored, state)
   end
 end
 local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -3522,6 +3644,10 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
+end
   group = group or 'failed-retries-' .. queue
   failure = failure or
     cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
@@ -3529,7 +3655,11 @@ end
   if problem then
     return problem
   end
-  give_up(item, worker, {'remaining', item.remaining})
+  local fields = {'remaining', item.remaining}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
@@ -3594,6 +3724,19 @@ if ARGV[8] == 'here' then
       end
     end
   end
+  if ARGV[11] then
+    item.result = ARGV[11]
+    do
+      local area, name, text = 'Retry', 'result', item.result
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -3644,6 +3787,9 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -3655,6 +3801,25 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -3680,6 +3845,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -3883,6 +4051,13 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
+end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -3897,8 +4072,13 @@ local function fail(worker, item)
       try('publish', prefix .. channel, jid)
     end
   end
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+  if item.ended then
+    add_result(item, fields)
+  end
   do
-    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+    local item, worker, fields = item, worker, fields
     try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
     do
@@ -4032,12 +4212,26 @@ if data then
     end
   end
 end
+local item = {jid = jid, group = group, message = message, data = data or ''}
+if ARGV[7] then
+  do
+    local area, name, text = 'Fail', 'result', ARGV[7]
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  item.result = ARGV[7]
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
+local problem = fail(worker, item)
 if problem then
   do
     local area, message = 'Fail', problem
@@ -4083,6 +4277,28 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -4107,6 +4323,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -4856,6 +5075,13 @@ local function whole(area, name, text)
   end
   return n
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
+end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -4968,6 +5194,28 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -4992,6 +5240,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -5202,9 +5453,23 @@ end
   end
   each_slice(call, 'zrem', completed, old)
 end
+local function settle_result(item, state, queue)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -5242,6 +5507,9 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -5250,8 +5518,14 @@ local function split_options(text)
   end
   return '', {}
 end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -5278,6 +5552,9 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
 end
 local function array(list)
   if #list == 0 then
@@ -5343,6 +5620,9 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -5356,6 +5636,9 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -5668,15 +5951,7 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -5757,22 +6032,27 @@ end
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = read_dependencies('Finish', given.depends)
-    item.change = read_change('Finish', given)
+    item.change, item.result = read_change('Finish', given), given.result
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
     item.since = given_text(first + 2, last)
+    item.result = given_text(first + 3, last)
   elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.group = given_text(first + 1, last)
     item.message = item.group and ARGV[first + 2]
     item.since = given_text(first + 3, last)
+    item.result = given_text(first + 4, last)
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
     item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+  if item.result then
+    json('Finish', 'result', item.result)
   end
 end
 local function read_item(at)
@@ -5783,13 +6063,7 @@ local function read_item(at)
     key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
-    do
-      local area, name, text = 'Finish', 'data', item.data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Finish', 'data', item.data)
   end
   local first = at + 5
   if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
@@ -5834,6 +6108,9 @@ local function know_unlisted(queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
 end
 local function list_of(text)
   if not text then
@@ -6006,6 +6283,13 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
+end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -6055,8 +6339,12 @@ local function fail(worker, item)
       try('publish', prefix .. channel, jid)
     end
   end
-  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})})
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   do
     local queue, jid = item.current, jid
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
@@ -6096,7 +6384,11 @@ local function exhaust(worker, item, queue, group, failure)
   if problem then
     return problem
   end
-  give_up(item, worker, {'remaining', item.remaining})
+  local fields = {'remaining', item.remaining}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
@@ -8592,7 +8884,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -10107,6 +10399,9 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 local function move_history(jid, text)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -10200,6 +10495,9 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'
@@ -10801,7 +11099,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -11591,6 +11889,11 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -11733,6 +12036,23 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -11758,6 +12078,9 @@ local function release_claim(jid, stored, state)
   end
 end
 local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -12718,6 +13041,41 @@ for i = 1, #out do
   reply[i + 5] = out[i]
 end
 return reply
+elseif command == 'result' then
+local call = redis.call
+local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+local function read_end(run, jid)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  if state == 'complete' or state == 'failed' then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found)
+end
+return read_end(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'schedule' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -13052,7 +13410,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end

@@ -6,8 +6,8 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire get hexists hget hincrby hmget lrem publish smembers srem time zincrby
---          zpopmax zpopmin zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lrem publish smembers srem time
+--          zincrby zpopmax zpopmin zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -19,6 +19,7 @@ local function finite(text, default)
   end
   return default
 end
+
 
 
 
@@ -52,6 +53,28 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -76,6 +99,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end

@@ -1,8 +1,8 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; next queue; delay n, depends
+--          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
 --          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
 --          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
@@ -197,6 +197,7 @@ end
 
 
 
+
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -208,6 +209,28 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -233,6 +256,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -451,9 +477,23 @@ end
   end
   each_slice(call, 'zrem', completed, old)
 end
+local function settle_result(item, state, queue)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -548,6 +588,9 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -556,8 +599,14 @@ local function split_options(text)
   end
   return '', {}
 end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -584,6 +633,9 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
 end
 local function array(list)
   if #list == 0 then
@@ -649,6 +701,9 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -662,6 +717,9 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -883,6 +941,15 @@ if not given.checked then
       reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
     end
   end
+  if given.result then
+    do
+      local area, name, text = 'Complete', 'result', given.result
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      end
+    end
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -902,6 +969,9 @@ local item = {
   depends = read_dependencies('Complete', given.depends),
   change = change,
 }
+if given.result then
+  item.result = given.result -- seldom, and growing a table is expensive
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})

@@ -1,7 +1,7 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, group, message [, data]
+-- ARGV     NOW, jid, worker, group, message [, data [, result]]
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands
@@ -49,6 +49,10 @@ else
 end
 
 
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+
 
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
@@ -61,6 +65,25 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -86,6 +109,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -301,6 +327,13 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
+end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -315,8 +348,13 @@ local function fail(worker, item)
       try('publish', prefix .. channel, jid)
     end
   end
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+  if item.ended then
+    add_result(item, fields)
+  end
   do
-    local item, worker, fields = item, worker, {'state', 'failed', 'worker', '', 'expires', '', 'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+    local item, worker, fields = item, worker, fields
     try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
     do
@@ -451,12 +489,26 @@ if data then
     end
   end
 end
+local item = {jid = jid, group = group, message = message, data = data or ''}
+if ARGV[7] then
+  do
+    local area, name, text = 'Fail', 'result', ARGV[7]
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  item.result = ARGV[7]
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
+local problem = fail(worker, item)
 if problem then
   do
     local area, message = 'Fail', problem

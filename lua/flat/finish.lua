@@ -5,12 +5,14 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    o text, drop letters, since time
---          fail      group, message [, since]
---          retry     delay [, group, message [, since]]: spends a retry
+--                    o text, drop letters, since time, result json
+--          fail      group, message [, since [, result]]
+--          retry     delay [, group, message [, since [, result]]]: spends a retry. The result is
+--                    that of a job that has failed because it had none left
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have
 --                    places are taken in the order of these, after one that has none
 --          data may be '', which leaves the job's data as it is
+--          result is the job's result, if it has ended
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
@@ -59,6 +61,13 @@ local function whole(area, name, text)
     reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
   return n
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+  end
+  return value
 end
 
 local call = redis.call
@@ -171,6 +180,7 @@ end
 
 
 
+
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -182,6 +192,28 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -207,6 +239,9 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -425,9 +460,23 @@ end
   end
   each_slice(call, 'zrem', completed, old)
 end
+local function settle_result(item, state, queue)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -462,6 +511,9 @@ local function keep_delay(key, delay, means_none)
     call('hset', key, 'x:undelayed', '1')
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -470,8 +522,14 @@ local function split_options(text)
   end
   return '', {}
 end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end
@@ -498,6 +556,9 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
 end
 local function array(list)
   if #list == 0 then
@@ -563,6 +624,9 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -576,6 +640,9 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -891,15 +958,7 @@ local function names(area, name, text)
   if not text then
     return none
   end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
+  local list = json(area, name, text)
   if type(list) ~= 'table' then
     reject(area, 'Arg "' .. name .. '" is not a JSON array')
   end
@@ -980,22 +1039,27 @@ end
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = read_dependencies('Finish', given.depends)
-    item.change = read_change('Finish', given)
+    item.change, item.result = read_change('Finish', given), given.result
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
     item.since = given_text(first + 2, last)
+    item.result = given_text(first + 3, last)
   elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.group = given_text(first + 1, last)
     item.message = item.group and ARGV[first + 2]
     item.since = given_text(first + 3, last)
+    item.result = given_text(first + 4, last)
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
     item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+  if item.result then
+    json('Finish', 'result', item.result)
   end
 end
 local function read_item(at)
@@ -1006,13 +1070,7 @@ local function read_item(at)
     key = false, retries = false, ran = false, state = false,
   }
   if item.data ~= '' then
-    do
-      local area, name, text = 'Finish', 'data', item.data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
+    json('Finish', 'data', item.data)
   end
   local first = at + 5
   if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
@@ -1054,6 +1112,9 @@ local function know_unlisted(queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
 end
 local function list_of(text)
   if not text then
@@ -1226,6 +1287,13 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
+end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -1275,8 +1343,12 @@ local function fail(worker, item)
       try('publish', prefix .. channel, jid)
     end
   end
-  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})})
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   do
     local queue, jid = item.current, jid
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
@@ -1316,7 +1388,11 @@ local function exhaust(worker, item, queue, group, failure)
   if problem then
     return problem
   end
-  give_up(item, worker, {'remaining', item.remaining})
+  local fields = {'remaining', item.remaining}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)

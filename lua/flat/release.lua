@@ -63,6 +63,10 @@ else
 end
 
 
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+
 
 
 
@@ -169,6 +173,9 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
 end
 local function enqueue(item, queue, score)
   local state, part = 'waiting', 'work'

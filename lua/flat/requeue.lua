@@ -361,7 +361,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'st' or '')
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
   if not given.o and gone == '' then
     return
   end

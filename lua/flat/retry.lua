@@ -1,9 +1,11 @@
 -- retry: requeues a worker's job and uses up one of its retries.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data]]]]
+-- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
+--          result]]]]]
 --          here: only a job that runs in this queue, and, unless it is '', since this time; group
 --          and message may be '' then. Else the job goes to the queue from wherever it runs
+--          result: that of a job that has failed because it had no retries left
 -- Returns  the retries that are left; below 0 the job has failed, in the given group
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
@@ -77,6 +79,10 @@ else
   end
 end
 
+
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 
 
 
@@ -199,6 +205,9 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
 end
 local function give_up(item, worker, fields)
   try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
@@ -247,6 +256,25 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -272,6 +300,9 @@ local function release_claim(jid, stored, state)
   end
 end
 local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
@@ -437,6 +468,10 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function add_result(item, fields)
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
+end
   group = group or 'failed-retries-' .. queue
   failure = failure or
     cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
@@ -444,7 +479,11 @@ end
   if problem then
     return problem
   end
-  give_up(item, worker, {'remaining', item.remaining})
+  local fields = {'remaining', item.remaining}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
@@ -501,6 +540,19 @@ if ARGV[8] == 'here' then
     item.data = ARGV[10]
     do
       local area, name, text = 'Retry', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  if ARGV[11] then
+    item.result = ARGV[11]
+    do
+      local area, name, text = 'Retry', 'result', item.result
       local ok, value, problem = pcall(cjson.decode, text)
       if not ok or problem then
         do

@@ -12,6 +12,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
+-- @include "lib/result.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
@@ -47,10 +48,23 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
+-- Writes what every outcome changes, the result, and the data if there is any.
+local function settle_result(item, state, queue) -- cold
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
+
 -- Writes what every outcome changes, and the data if there is any.
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -106,6 +120,9 @@ local function advance(item, cap) -- cold
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -119,6 +136,9 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -299,8 +319,8 @@ local function announce(items, special)
   end
 end
 
--- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
--- data leaves the job's data unchanged. Sets each item's state or problem.
+-- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change [, result]};
+-- empty data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
   local owned = read_all(items, worker)
   if #owned == 0 then

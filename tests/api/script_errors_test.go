@@ -252,6 +252,13 @@ var refusals = []refusal{
 	{"workers||x", `Workers(): Arg "first" not a number: x`, nil},
 	{"workers||0|1.5", `Workers(): Arg "last" is not a whole number: 1.5`, nil},
 
+	{"finish|w1|complete|running|q|{}|2|result|{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"finish|w1|fail|running|q|{}|4|g|m||{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"finish|w1|retry|running|q|{}|5|0|g|m||{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"complete|running|w1|q|{}|result|{", `Complete(): Arg "result" missing or not JSON: {`, nil},
+	{"fail|running|w1|g|m|{}|{", `Fail(): Arg "result" missing or not JSON: {`, nil},
+	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
+	{"result", `Job(): no jid provided`, nil},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

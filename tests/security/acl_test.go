@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // Which scripts the users of the page run.
 var (
 	looking = []string{
-		"config.get", "failed", "get", "holder", "jobs", "length", "multiget", "peek", "queues", "recur.get", "stats",
+		"config.get", "failed", "get", "holder", "jobs", "length", "multiget", "peek", "queues", "recur.get", "result", "stats",
 		"tag", "tags", "track", "tracked", "workerJobs", "workers", "workersCount",
 	}
 	working = []string{
