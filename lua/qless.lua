@@ -35,9 +35,6 @@ local function finite(text, default)
   end
   return default
 end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -84,20 +81,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -112,22 +96,109 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+local function relations_json(jid)
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -166,8 +237,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -187,32 +258,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -226,17 +273,8 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function begin_day(kind, day, queue)
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -264,42 +302,8 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -401,7 +405,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -472,10 +482,6 @@ local function job_ended(jid, stored, state)
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -490,7 +496,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -540,7 +550,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -548,14 +564,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -642,7 +666,7 @@ local function expire(queue, limit, settings)
       do
         local jid, text = jid, job[4]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
@@ -655,7 +679,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -668,7 +698,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -701,23 +735,19 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  return jids
+  return length
 end
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
@@ -727,6 +757,7 @@ end
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
+end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
@@ -744,9 +775,17 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
@@ -800,7 +839,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -823,7 +862,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     local text = cjson.encode({
@@ -841,10 +880,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
       (more or '') .. '}'
   end
 end
@@ -929,12 +968,12 @@ if count > 0 then
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -974,9 +1013,6 @@ local function count_existing(keys)
   end
   return count
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -984,8 +1020,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -996,7 +1034,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -1011,48 +1052,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -1087,17 +1132,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -1105,15 +1139,78 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -1122,8 +1219,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1237,7 +1334,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -1384,7 +1494,10 @@ local function read_before(item, before)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -1455,57 +1568,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1538,6 +1619,7 @@ end
   end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
+end
 do
   local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
@@ -1546,7 +1628,10 @@ do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -1558,7 +1643,10 @@ do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -1573,8 +1661,8 @@ do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -1613,7 +1701,7 @@ do
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -1646,11 +1734,11 @@ do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -1667,7 +1755,7 @@ do
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -1695,7 +1783,7 @@ do
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -1714,7 +1802,7 @@ do
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -1727,9 +1815,6 @@ do
   return item.jid
 end
 elseif command == 'complete' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -1737,63 +1822,24 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
-local function read_dependencies(area, text)
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-    end
-  end
-  return list
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -1832,7 +1878,125 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake(queue)
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -1844,15 +2008,15 @@ local function wake(queue)
       return true
     end
   end
-end
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -1899,38 +2063,24 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1943,6 +2093,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -1976,28 +2133,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -2014,48 +2151,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -2080,25 +2188,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -2110,18 +2218,11 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
+elseif which == 'read_change' then
+local area, given = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function read_change(area, given)
 local none = {}
 local function names(area, name, text)
   if not text then
@@ -2132,25 +2233,37 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -2180,10 +2293,10 @@ end
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -2254,6 +2367,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -2286,6 +2406,16 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -2328,8 +2458,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -2409,6 +2539,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -2425,7 +2556,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -2493,7 +2624,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -2509,7 +2640,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -2520,7 +2654,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   worker = text
 end
@@ -2531,7 +2668,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   queue = text
 end
@@ -2542,17 +2682,26 @@ if not given.checked then
     local area, name, text = 'Complete', 'data', data
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
   end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
-  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+  do
+    local area, message = 'Complete', '"' .. option .. '" cannot be used without a "next".'
+    error(area .. '(): ' .. message)
+  end
 end
-local change = read_change('Complete', given)
+local change = seldom1('read_change', 'Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+  do
+    local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
+    error(area .. '(): ' .. message)
+  end
 end
 local item = {
   jid = jid,
@@ -2561,7 +2710,7 @@ local item = {
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
-  depends = read_dependencies('Complete', given.depends),
+  depends = seldom1('read_dependencies', 'Complete', given.depends),
   change = change,
 }
 do
@@ -2629,7 +2778,7 @@ repeat
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -2651,20 +2800,38 @@ repeat
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -2687,19 +2854,22 @@ repeat
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 until true
 if item.problem then
-  reject('Complete', item.problem)
+  do
+    local area, message = 'Complete', item.problem
+    error(area .. '(): ' .. message)
+  end
 end
 return item.state
 elseif command == 'heartbeat' then
@@ -2917,7 +3087,58 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function move_history(jid, text)
+local seldom1
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
+  end
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+seldom1 = function(which, ...)
+if which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -2963,23 +3184,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -2991,17 +3197,11 @@ local function wake(queue)
       return true
     end
   end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_unlisted(queue)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -3012,59 +3212,8 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
-end
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-end
-local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
-  do
-    local jid, text = item.jid, item.history
-    if text then
-      move_history(jid, text)
-    end
-  end
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  do
-    local queue = item.current
-    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
-    end
-  end
-end
-local function enqueue(item, queue, score)
-  local state, part = 'waiting', 'work'
-  if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
-  end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
-  if type(reply) == 'table' then
-    return nil, reply.err
-  end
-  return state
-end
-local function exhaust(worker, item, queue, group, failure)
+elseif which == 'exhaust' then
+local worker, item, queue, group, failure = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3231,6 +3380,30 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function give_up(item, worker, fields)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      seldom1('wake', queue)
+    end
+  end
+end
   group = group or 'failed-retries-' .. queue
   failure = failure or
     cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
@@ -3246,6 +3419,7 @@ end
     job_ended(item.jid, item.stored, 'failed')
   end
 end
+end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then
@@ -3258,7 +3432,7 @@ local function retry(worker, item)
     failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
-    return exhaust(worker, item, queue, group, failure)
+    return seldom1('exhaust', worker, item, queue, group, failure)
   end
   local state
   state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
@@ -3269,12 +3443,36 @@ local function retry(worker, item)
   if failure then
     fields[5], fields[6] = 'failure', failure
   end
-  give_up(item, worker, fields)
+  do
+    local item, worker, fields = item, worker, fields
+    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    do
+      local jid, text = item.jid, item.history
+      if text then
+        seldom1('move_history', jid, text)
+      end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        seldom1('wake', queue)
+      end
+    end
+  end
   if queue ~= item.current then
-    know_unlisted(queue)
+    seldom1('know_unlisted', queue)
     note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
-  wake_for(queue, item.delay)
+  seldom1('wake_for', queue, item.delay)
 end
 local item = {
   jid = required('Job', 'jid', ARGV[2]),
@@ -3353,14 +3551,7 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
+local seldom1
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -3368,15 +3559,47 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -3415,15 +3638,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function file_failure(jid, keep)
+elseif which == 'file_failure' then
+local jid, keep = ...
 local function list_of(text)
   if not text then
     return {}
@@ -3513,23 +3729,8 @@ end
       call('zrem', filed, old[i])
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -3541,6 +3742,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -3578,7 +3780,7 @@ local function fail(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -3592,7 +3794,7 @@ local function fail(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
@@ -3612,7 +3814,7 @@ local function fail(worker, item)
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   do
@@ -3640,9 +3842,9 @@ local function fail(worker, item)
       end
     end
   end
-  file_failure(jid, keep)
+  seldom1('file_failure', jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 local jid
@@ -3730,14 +3932,7 @@ local function finite(text, default)
   end
   return default
 end
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
+local seldom1
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -3753,6 +3948,17 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+elseif which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -3763,7 +3969,6 @@ local function list_of(text)
   end
   return {}
 end
-local function names_of(text)
   local found = {}
   for _, name in ipairs(list_of(text)) do
     if type(name) == 'string' or type(name) == 'number' then
@@ -3771,8 +3976,8 @@ local function names_of(text)
     end
   end
   return found
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -3784,6 +3989,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 local among = {}
 for i = 2, #ARGV do
@@ -3846,7 +4052,7 @@ for i = 2, #ARGV do
       do
         local queue = queue
         if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          wake(queue)
+          seldom1('wake', queue)
         end
       end
     end
@@ -3856,7 +4062,20 @@ for i = 2, #ARGV do
     if state == 'failed' then
       do
         local jid, queue, failure = jid, queue, failure
-        local details = list_of(failure)
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
         do
           local jid, failure, count = jid, details
           if type(failure.group) == 'string' then
@@ -3898,7 +4117,7 @@ for i = 2, #ARGV do
       end
     end
     do
-      local jid, tags, first = jid, names_of(job[5]), 1
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
       for i = first, #tags do
         do
           local jid, tag = jid, tags[i]
@@ -3918,7 +4137,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], 'canceled')
+      seldom1('job_ended', jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -4185,19 +4404,8 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local none = {}
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
+local seldom1
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -4213,7 +4421,21 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function needed(jid, list, first, before)
+seldom1 = function(which, ...)
+if which == 'check_dependencies' then
+local area, list, first = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+elseif which == 'needed' then
+local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
@@ -4225,8 +4447,8 @@ local function needed(jid, list, first, before)
     end
   end
   return others
-end
-local function link(jid, others, added)
+elseif which == 'link' then
+local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
     local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
@@ -4243,8 +4465,8 @@ local function link(jid, others, added)
       return {key = key, member = member, err = reply.err}
     end
   end
-end
-local function free(jid, released)
+elseif which == 'free' then
+local jid, released = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -4299,6 +4521,7 @@ end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -4306,7 +4529,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -4317,21 +4543,30 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   action = text
 end
 local state = call('hget', (prefix .. 'j:' .. jid), 'state')
 if state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+  do
+    local area, message = 'Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
+    error(area .. '(): ' .. message)
+  end
 end
 if action == 'on' then
   do
-    local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+    local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
     if problem then
-      reject('Depends', problem)
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
     end
-    local failed = link(jid, others, {})
+    local failed = seldom1('link', jid, others, {})
     if failed then
       call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
@@ -4340,12 +4575,15 @@ elseif action == 'off' and ARGV[4] == 'all' then
   do
     local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -4378,12 +4616,15 @@ elseif action == 'off' then
   do
     local ended, left = ended, #ended > 0 and left or {jid}
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -4395,7 +4636,10 @@ elseif action == 'off' then
     end
   end
 else
-  reject('Depends', 'Argument "command" must be "on" or "off"')
+  do
+    local area, message = 'Depends', 'Argument "command" must be "on" or "off"'
+    error(area .. '(): ' .. message)
+  end
 end
 return true
 elseif command == 'failed' then
@@ -4457,15 +4701,15 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
 end
 return '{' .. table.concat(counts, ',') .. '}'
 elseif command == 'finish' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -4476,22 +4720,30 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -4527,7 +4779,66 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake(queue)
+local seldom1
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -4539,15 +4850,15 @@ local function wake(queue)
       return true
     end
   end
-end
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -4594,38 +4905,24 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
   if has_option(stored, 'w') then
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -4638,6 +4935,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -4671,28 +4975,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -4709,48 +4993,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -4775,25 +5030,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -4805,26 +5060,10 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -4835,7 +5074,13 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish_queue(queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -4889,6 +5134,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -4921,6 +5173,16 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -4963,8 +5225,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -5044,6 +5306,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -5060,7 +5323,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -5128,7 +5391,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -5196,7 +5459,7 @@ local function complete(worker, items)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -5218,20 +5481,38 @@ local function complete(worker, items)
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -5254,19 +5535,52 @@ local function complete(worker, items)
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 end
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, action, first, last)
+local seldom2
+local function read_item(at)
+  local item = {
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    key = false, retries = false, ran = false, state = false,
+  }
+  if item.data ~= '' then
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  local first = at + 5
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
+  end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  seldom2('read_details', item, ARGV[at], first, last)
+  return item, last + 1
+end
+seldom2 = function(which, ...)
+if which == 'read_details' then
+local item, action, first, last = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local none = {}
 local function names(area, name, text)
   if not text then
@@ -5277,25 +5591,37 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -5318,7 +5644,10 @@ local function options(area, first, last)
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -5378,39 +5707,14 @@ end
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end
-end
-local function read_item(at)
-  local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
-  }
-  if item.data ~= '' then
-    do
-      local area, name, text = 'Finish', 'data', item.data
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-      end
-    end
-  end
-  local first = at + 5
-  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-    return item, first
-  end
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  read_details(item, ARGV[at], first, last)
-  return item, last + 1
-end
-local function give(items)
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
+elseif which == 'give' then
+local items = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -5419,7 +5723,7 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
@@ -5485,10 +5789,6 @@ local function move_history(jid, text)
     end
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
     do
@@ -5508,6 +5808,30 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -5515,7 +5839,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -5569,25 +5897,15 @@ local function read_failing()
   return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
   do
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
@@ -5631,7 +5949,7 @@ local function give_up(item, worker, fields)
   do
     local queue = item.current
     if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
+      seldom1('wake', queue)
     end
   end
 end
@@ -5668,28 +5986,22 @@ local function fail(worker, item)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   end
-  local cap, keep = read_failing()
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+  local cap, keep
   do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+    cap, keep = finite(values[1], 100), values[2]
+  end
+  do
+    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  tally_failure(item.current)
   file_failure(jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -5705,7 +6017,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
   if item.stored then
-    job_ended(item.jid, item.stored, 'failed')
+    seldom1('job_ended', item.jid, item.stored, 'failed')
   end
 end
 local function retry(worker, item)
@@ -5761,8 +6073,8 @@ end
       item.problem = release(worker, item)
     end
   end
-end
-local function to_complete(items)
+elseif which == 'to_complete' then
+local items = ...
   local found = {}
   for i = 1, #items do
     if not items[i].action or items[i].action == 'complete' then
@@ -5770,6 +6082,7 @@ local function to_complete(items)
     end
   end
   return found
+end
 end
 local items, completed = {}, 0
 local at, n = 3, 0
@@ -5781,7 +6094,10 @@ while at <= #ARGV do
   end
 end
 if n > 1000 then
-  reject('Finish', 'More than 1000 jobs')
+  do
+    local area, message = 'Finish', 'More than 1000 jobs'
+    error(area .. '(): ' .. message)
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -5791,8 +6107,8 @@ end
 if completed == n then
   complete(worker, items)
 else
-  complete(worker, to_complete(items))
-  give(items)
+  complete(worker, seldom2('to_complete', items))
+  seldom2('give', items)
 end
 local outcomes = {unpack(items)} -- has its size at once
 for i = 1, n do
@@ -5833,7 +6149,34 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
+local seldom1
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -5846,8 +6189,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -5893,8 +6236,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -5914,32 +6257,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -5953,6 +6272,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
@@ -5973,7 +6293,7 @@ do
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       local text = cjson.encode({
@@ -5991,10 +6311,10 @@ do
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
         (more or '') .. '}'
     end
   end
@@ -6055,6 +6375,10 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function bring_due(queue, recur, scheduled, limit)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6064,10 +6388,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function bring_due(queue, recur, scheduled, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function names_of(text)
   local found = {}
@@ -6229,7 +6549,20 @@ local function names_queue()
 end
 local function last_put(entries)
   for i = #entries, 1, -1 do
-    local happened = list_of(entries[i])
+    local happened
+    repeat
+      local text = entries[i]
+      if not text then
+        happened = {}
+        break
+      end
+      local ok, list = pcall(cjson.decode, text)
+      if ok and type(list) == 'table' then
+        happened = list
+        break
+      end
+      happened = {}
+    until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
       return happened[3].q or happened[3].queue -- reqless says queue
     end
@@ -6431,7 +6764,17 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -6445,15 +6788,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -6499,6 +6835,7 @@ end
       move_stage(key, stage)
     end
   end
+end
 end
 local function strict(text)
   if string.find(text, '%c') then
@@ -6554,7 +6891,7 @@ call('llen', list) -- fails before anything is written, or not at all
 do
   local jid, text = jid, job[2]
   if text then
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
   end
 end
 if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
@@ -6577,7 +6914,34 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
+local seldom1
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6590,8 +6954,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -6637,8 +7001,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6658,32 +7022,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -6697,6 +7037,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
@@ -6716,7 +7057,7 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       local text = cjson.encode({
@@ -6734,10 +7075,10 @@ local function find_job(run, jid)
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
         (more or '') .. '}'
     end
   end
@@ -6785,9 +7126,7 @@ local function finite(text, default)
   end
   return default
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local seldom1
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -6833,7 +7172,36 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+seldom1 = function(which, ...)
+if which == 'may_write' then
+local key = ...
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+elseif which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6846,8 +7214,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6881,7 +7249,7 @@ local function move_stage(key, stage)
   end
 end
   local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
+  if not seldom1('may_write', key) then
     return
   end
   call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
@@ -6890,8 +7258,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6911,32 +7279,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
+elseif which == 'bring_due' then
+local queue, recur, scheduled, limit = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7089,7 +7433,7 @@ local function move_scheduled(queue, limit)
   end
 end
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  if limit <= 0 or not may_write(work) then
+  if limit <= 0 or not seldom1('may_write', work) then
     return
   end
   call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
@@ -7099,8 +7443,8 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -7114,6 +7458,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
@@ -7133,7 +7478,7 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       local text = cjson.encode({
@@ -7151,10 +7496,10 @@ local function find_job(run, jid)
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
         (more or '') .. '}'
     end
   end
@@ -7192,7 +7537,7 @@ local function show(key, jids)
     local job = find_job(try, jid)
     if job then
       out[#out + 1] = job
-    elseif may_write(key) then
+    elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
   end
@@ -7204,7 +7549,7 @@ local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'rec
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
-  bring_due(queue, recur, scheduled, count - #out)
+  seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
 while #out < count do
@@ -7264,20 +7609,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -7292,22 +7624,98 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '{}'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+local function relations_json(jid)
+  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) == 0 then
+    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+  end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -7346,8 +7754,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7367,32 +7775,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -7406,17 +7790,8 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function begin_day(kind, day, queue)
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -7444,54 +7819,20 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
+  return length
 end
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
-  end
-end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
   end
 end
 local function lock(queue, jids, worker, settings, show, out)
@@ -7510,9 +7851,17 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
@@ -7566,7 +7915,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -7579,6 +7928,14 @@ local function lock(queue, jids, worker, settings, show, out)
     until true
   end
 end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
+end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
@@ -7589,7 +7946,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     local text = cjson.encode({
@@ -7607,10 +7964,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     })
     return string.sub(text, 1, -2) ..
       ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+      relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
       (more or '') .. '}'
   end
 end
@@ -7683,7 +8040,100 @@ if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
   return '[{}]'
 end
 local out = {}
-lock(queue, {jid}, worker, settings, popped_json, out)
+do
+  local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
+  for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    repeat
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time', 'x:o')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            seldom1('read_rest', jid, key, job, popped, cap)
+          end
+          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          seldom1('begin_day', kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', jids[i])
+        end
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+      end
+    until true
+  end
+end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 return '[' .. out[1] .. ']'
 elseif command == 'priority' then
@@ -7736,9 +8186,6 @@ if state == 'stalled' then
 end
 return priority
 elseif command == 'put.many' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -7746,22 +8193,30 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -7772,7 +8227,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -7787,48 +8245,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -7880,17 +8342,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -7898,15 +8349,78 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -7915,8 +8429,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -8030,7 +8544,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -8177,7 +8704,10 @@ local function read_before(item, before)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -8248,57 +8778,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -8331,6 +8829,7 @@ end
   end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
+end
 local items, seen = {}, {}
 local function grouped()
   local groups, found = {}, {}
@@ -8360,7 +8859,10 @@ while at <= #ARGV do
     local queue, at, first, last, checked = queue, at + 1, first, last, checked
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -8372,7 +8874,10 @@ while at <= #ARGV do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -8387,8 +8892,8 @@ while at <= #ARGV do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -8397,7 +8902,10 @@ while at <= #ARGV do
   }
   end
   if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    do
+      local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+      error(area .. '(): ' .. message)
+    end
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
@@ -8405,7 +8913,10 @@ while at <= #ARGV do
   at = last + 1
 end
 if n > 1000 then
-  reject('Put', 'More than 1000 jobs')
+  do
+    local area, message = 'Put', 'More than 1000 jobs'
+    error(area .. '(): ' .. message)
+  end
 end
 if n > 0 then
   local found
@@ -8438,7 +8949,7 @@ if n > 0 then
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -8471,11 +8982,11 @@ if n > 0 then
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -8492,7 +9003,7 @@ if n > 0 then
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -8520,7 +9031,7 @@ if n > 0 then
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -8539,7 +9050,7 @@ if n > 0 then
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -9482,7 +9993,25 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function move_history(jid, text)
+local seldom1
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+seldom1 = function(which, ...)
+if which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -9528,23 +10057,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -9556,9 +10070,10 @@ local function wake(queue)
       return true
     end
   end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
 end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -9603,7 +10118,7 @@ local function release(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -9617,11 +10132,11 @@ local function release(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
-  wake_for(item.current, item.delay)
+  seldom1('wake_for', item.current, item.delay)
 end
 local jid
 do
@@ -9843,15 +10358,15 @@ local function finite(text, default)
   end
   return default
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -9862,8 +10377,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -9880,48 +10397,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -9963,17 +10484,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -9981,15 +10491,78 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -9998,8 +10571,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -10113,7 +10686,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -10260,7 +10846,10 @@ local function read_before(item, before)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -10331,57 +10920,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -10414,8 +10971,12 @@ end
   end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
+end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
-  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+  do
+    local area, message = 'Requeue', 'Job ' .. ARGV[4] .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
 end
 do
   local at = 2
@@ -10425,7 +10986,10 @@ do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -10437,7 +11001,10 @@ do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -10452,8 +11019,8 @@ do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -10492,7 +11059,7 @@ do
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -10525,11 +11092,11 @@ do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -10546,7 +11113,7 @@ do
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -10574,7 +11141,7 @@ do
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -10593,7 +11160,7 @@ do
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -10626,9 +11193,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -10684,50 +11248,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function begin_day(kind, day, queue)
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function prune_histograms(kind, day, queue)
-  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
-  for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
-      do
-        local run, operation, key, list = call, 'hdel', key, buckets
-        for from = 1, #list, 1000 do
-          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-        end
-      end
-    end
-  end
-end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
-  prune_histograms(kind, day, queue)
-end
+local seldom1
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -10779,7 +11300,57 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -10908,7 +11479,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -10979,10 +11556,6 @@ local function job_ended(jid, stored, state)
     try('publish', prefix .. ('x:done:' .. jid), state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -10997,7 +11570,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -11047,7 +11624,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -11055,14 +11638,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -11162,7 +11753,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -11175,7 +11772,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -11208,19 +11809,8 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
-local function read_rest(jid, key, job, recorded, cap)
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11233,6 +11823,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -11268,13 +11865,6 @@ local function adopt_before(jid, text, recorded, cap)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
-  end
-end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -11291,9 +11881,17 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
@@ -11347,7 +11945,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -11359,6 +11957,14 @@ local function lock(queue, jids, worker, settings, show, out)
       end
     until true
   end
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+end
 end
 local worker
 do
@@ -11566,17 +12172,7 @@ local take = #queues == 1 and call or try
 local marks, chosen = string.rep('0', #queues), '0'
 local remembers = #queues > 1 and order ~= 'shuffled'
 local filled, found_empty = none, {}
-local function mark(list, with)
-  local marked = {}
-  for i = 1, #list do
-    marked[list[i]] = true
-  end
-  for i = 1, #queues do
-    if marked[queues[i]] then
-      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
-    end
-  end
-end
+local seldom2
 local function is_empty(queue)
   if #queues == 1 then
     return false
@@ -11608,12 +12204,12 @@ local function open_one(i, n)
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -11651,7 +12247,100 @@ local function reserved_values(heartbeat)
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
+    do
+      local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
+      for first = 1, #jids, 500 do
+        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local n, count = 0, #jids
+          for i = 1, count do
+            local jid = jids[i]
+            local key = (prefix .. 'j:' .. jid)
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            if job[1] or not job.err and call('exists', key) == 1 then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+            else
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local fields = {'total', 'mean', 'vk'}
+            local seen = count_buckets(durations, fields)
+            local values = try('hmget', key, unpack(fields))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+            for i = 4, #fields do
+              update[2 * i - 1] = fields[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+          end
+        until true
+      end
+    end
   end
 end
 local function take_ordered(out)
@@ -11677,7 +12366,20 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
-local function take_round_robin(out)
+seldom2 = function(which, ...)
+if which == 'mark' then
+local list, with = ...
+  local marked = {}
+  for i = 1, #list do
+    marked[list[i]] = true
+  end
+  for i = 1, #queues do
+    if marked[queues[i]] then
+      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
+    end
+  end
+elseif which == 'take_round_robin' then
+local out = ...
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -11740,8 +12442,7 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0
-end
-local function become_idle()
+elseif which == 'become_idle' then
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -11821,11 +12522,12 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
+end
 local function take_all(out)
   if order == 'ordered' then
     take_ordered(out)
   else
-    take_round_robin(out)
+    seldom2('take_round_robin', out)
   end
 end
 local out = {}
@@ -11836,7 +12538,7 @@ if remembers then
     if type(stored) == 'string' and #stored == #queues and not since.err then
       marks, filled = stored, since
       if #filled > 0 then
-        mark(filled, '0')
+        seldom2('mark', filled, '0')
       end
     end
   end
@@ -11850,7 +12552,7 @@ if remembers and #found_empty > 0 then
   do
     local empty = prefix .. 'x:empty'
     local first = call('exists', empty) == 0
-    mark(found_empty, '1')
+    seldom2('mark', found_empty, '1')
     try('hset', empty, table.concat(queues, '\0'), marks)
     if first then
       call('expire', empty, 1)
@@ -11864,7 +12566,7 @@ write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count then
-  wait, claimed = become_idle()
+  wait, claimed = seldom2('become_idle')
   listeners, listens = count_listeners()
 else
   listeners = become_busy()
@@ -11888,9 +12590,6 @@ local function finite(text, default)
   end
   return default
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -11898,8 +12597,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -11910,7 +12611,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -11925,48 +12629,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -12008,17 +12716,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -12026,15 +12723,78 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -12043,8 +12803,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -12158,7 +12918,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -12305,7 +13078,10 @@ local function read_before(item, before)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -12376,57 +13152,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -12459,6 +13203,7 @@ end
   end
   return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
 end
+end
 local id
 do
   local area, name, text = 'Schedule', 'id', ARGV[2]
@@ -12466,7 +13211,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   id = text
 end
@@ -12487,7 +13235,10 @@ repeat
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -12499,7 +13250,10 @@ repeat
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -12514,8 +13268,8 @@ repeat
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -12554,7 +13308,7 @@ repeat
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -12587,11 +13341,11 @@ repeat
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -12608,7 +13362,7 @@ repeat
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -12636,7 +13390,7 @@ repeat
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -12655,7 +13409,7 @@ repeat
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -12977,7 +13731,25 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function names_of(text)
+local seldom1
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -12995,23 +13767,8 @@ end
     end
   end
   return found
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -13020,6 +13777,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
 end
 local action = ARGV[2]
 if not action then
@@ -13037,7 +13795,7 @@ if action == 'add' or action == 'remove' then
       error(area .. '(): ' .. message)
     end
   end
-  local tags = names_of(stored)
+  local tags = seldom1('names_of', stored)
   if action == 'add' then
     local known = #tags
     do
@@ -13054,7 +13812,7 @@ if action == 'add' or action == 'remove' then
       end
       tags = list
     end
-    add_tags(jid, tags, known + 1)
+    seldom1('add_tags', jid, tags, known + 1)
   else
     do
       local list, other, first = tags, ARGV, 4
@@ -13240,7 +13998,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -13254,8 +14015,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -13301,8 +14062,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -13321,6 +14082,7 @@ end
       return true
     end
   end
+end
 end
 local running, jids = {}, {}
 for i = 2, #ARGV do
@@ -13362,14 +14124,14 @@ for _, jid in ipairs(jids) do
   do
     local jid, text = jid, job[4]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
@@ -13379,7 +14141,7 @@ for _, jid in ipairs(jids) do
     try('publish', prefix .. ('w:' .. worker), message)
     try('publish', prefix .. 'log', message)
   end
-  wake(queue)
+  seldom1('wake', queue)
 end
 elseif command == 'track' then
 local call = redis.call
@@ -13433,7 +14195,28 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local function readable(text)
+local seldom1
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  return joined(list)
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -13446,8 +14229,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -13493,8 +14276,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -13514,26 +14297,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  return joined(list)
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -13547,6 +14312,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 local function relations_json(jid)
   local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
@@ -13562,7 +14328,7 @@ local function job_json(job, tracked, more)
   do
     local jid, text = jid, job[12]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
   local text = cjson.encode({
@@ -13580,10 +14346,10 @@ local function job_json(job, tracked, more)
   })
   return string.sub(text, 1, -2) ..
     ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+    relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
     (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
@@ -13778,15 +14544,18 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -13815,8 +14584,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -13828,8 +14597,8 @@ local function wake(queue)
       return true
     end
   end
-end
-local function know_unlisted(queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -13840,6 +14609,7 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
 end
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
@@ -13924,14 +14694,14 @@ do
       do
         local jid, text = job.jid, job.history
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          trim_history(key .. '-history', length, cap)
+          seldom1('trim_history', key .. '-history', length, cap)
         end
       end
       do
@@ -13964,7 +14734,7 @@ do
       end
     end
     for i = 1, #queues do
-      know_unlisted(queues[i])
+      seldom1('know_unlisted', queues[i])
       do
         local queue, known = queues[i]
         if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -13972,7 +14742,7 @@ do
           call('expire', prefix .. 'x:filled', 1)
         end
       end
-      wake(queues[i])
+      seldom1('wake', queues[i])
     end
   end
   call('ltrim', key, 0, -count - 1)
@@ -14061,15 +14831,18 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -14098,8 +14871,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -14111,8 +14884,8 @@ local function wake(queue)
       return true
     end
   end
-end
-local function know_unlisted(queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -14123,6 +14896,7 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
 end
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
@@ -14198,14 +14972,14 @@ do
       do
         local jid, text = job.jid, job.history
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          trim_history(key .. '-history', length, cap)
+          seldom1('trim_history', key .. '-history', length, cap)
         end
       end
       do
@@ -14238,7 +15012,7 @@ do
       end
     end
     for i = 1, #queues do
-      know_unlisted(queues[i])
+      seldom1('know_unlisted', queues[i])
       do
         local queue, known = queues[i]
         if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -14246,7 +15020,7 @@ do
           call('expire', prefix .. 'x:filled', 1)
         end
       end
-      wake(queues[i])
+      seldom1('wake', queues[i])
     end
   end
   call('ltrim', key, 0, -count - 1)
@@ -14301,15 +15075,18 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -14338,8 +15115,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -14351,8 +15128,8 @@ local function wake(queue)
       return true
     end
   end
-end
-local function know_unlisted(queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -14363,6 +15140,7 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
 end
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
@@ -14442,14 +15220,14 @@ do
     do
       local jid, text = job.jid, job.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
       if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-        trim_history(key .. '-history', length, cap)
+        seldom1('trim_history', key .. '-history', length, cap)
       end
     end
     do
@@ -14482,7 +15260,7 @@ do
     end
   end
   for i = 1, #queues do
-    know_unlisted(queues[i])
+    seldom1('know_unlisted', queues[i])
     do
       local queue, known = queues[i]
       if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -14490,7 +15268,7 @@ do
         call('expire', prefix .. 'x:filled', 1)
       end
     end
-    wake(queues[i])
+    seldom1('wake', queues[i])
   end
 end
 do

@@ -23,14 +23,8 @@ end
 
 
 
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
+local seldom1
+
 
 
 local stamp = ARGV[1]
@@ -50,6 +44,24 @@ else
 end
 
 
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+elseif which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -60,7 +72,6 @@ local function list_of(text)
   end
   return {}
 end
-local function names_of(text)
   local found = {}
   for _, name in ipairs(list_of(text)) do
     if type(name) == 'string' or type(name) == 'number' then
@@ -68,14 +79,8 @@ local function names_of(text)
     end
   end
   return found
-end
-
-
-
-
-
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -87,6 +92,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 
 
@@ -151,7 +157,7 @@ for i = 2, #ARGV do
       do
         local queue = queue
         if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          wake(queue)
+          seldom1('wake', queue)
         end
       end
     end
@@ -161,7 +167,20 @@ for i = 2, #ARGV do
     if state == 'failed' then
       do
         local jid, queue, failure = jid, queue, failure
-        local details = list_of(failure)
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
         do
           local jid, failure, count = jid, details
           if type(failure.group) == 'string' then
@@ -203,7 +222,7 @@ for i = 2, #ARGV do
       end
     end
     do
-      local jid, tags, first = jid, names_of(job[5]), 1
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
       for i = first, #tags do
         do
           local jid, tag = jid, tags[i]
@@ -223,7 +242,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], 'canceled')
+      seldom1('job_ended', jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then

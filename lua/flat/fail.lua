@@ -49,14 +49,8 @@ else
 end
 
 
-local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-end
+local seldom1
+
 
 
 
@@ -69,15 +63,55 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+
+
+
+
+
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -116,18 +150,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-
-
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function file_failure(jid, keep)
+elseif which == 'file_failure' then
+local jid, keep = ...
 local function list_of(text)
   if not text then
     return {}
@@ -217,25 +241,8 @@ end
       call('zrem', filed, old[i])
     end
   end
-end
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -247,6 +254,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 
 
@@ -286,7 +294,7 @@ local function fail(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -300,7 +308,7 @@ local function fail(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
@@ -320,7 +328,7 @@ local function fail(worker, item)
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   do
@@ -348,9 +356,9 @@ local function fail(worker, item)
       end
     end
   end
-  file_failure(jid, keep)
+  seldom1('file_failure', jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 

@@ -40,7 +40,40 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
+local seldom1
+
+
+
+
+
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '[]'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -53,10 +86,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-
-
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -102,8 +133,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -123,33 +154,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '[]'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -163,6 +169,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 
 local function relations_json(jid)
@@ -185,7 +192,7 @@ do
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       local text = cjson.encode({
@@ -203,10 +210,10 @@ do
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
         (more or '') .. '}'
     end
   end

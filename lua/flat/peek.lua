@@ -19,9 +19,8 @@ local function finite(text, default)
   end
   return default
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local seldom1
+
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -73,7 +72,46 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function readable(text)
+
+
+
+
+
+local function entry_object(text)
+  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+  if when then
+    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+  if when then
+    return '{"when":' .. when .. ',"what":' .. what .. '}'
+  end
+  return seldom1('unusual_entry', text)
+end
+local function history_json(jid)
+  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = 1, #list do
+    list[i] = entry_object(list[i])
+  end
+  do
+    local texts = list
+    if #texts == 0 then
+      return '[]'
+    end
+    return '[' .. table.concat(texts, ',') .. ']'
+  end
+end
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'may_write' then
+local key = ...
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+elseif which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -86,10 +124,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-
-
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -123,7 +159,7 @@ local function move_stage(key, stage)
   end
 end
   local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
+  if not seldom1('may_write', key) then
     return
   end
   call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
@@ -132,8 +168,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -153,35 +189,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '[]'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-
-
-
-local function bring_due(queue, recur, scheduled, limit)
+elseif which == 'bring_due' then
+local queue, recur, scheduled, limit = ...
 local function list_of(text)
   if not text then
     return {}
@@ -334,7 +343,7 @@ local function move_scheduled(queue, limit)
   end
 end
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  if limit <= 0 or not may_write(work) then
+  if limit <= 0 or not seldom1('may_write', work) then
     return
   end
   call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
@@ -344,9 +353,8 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -360,6 +368,7 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+end
 end
 
 local function relations_json(jid)
@@ -380,7 +389,7 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       local text = cjson.encode({
@@ -398,10 +407,10 @@ local function find_job(run, jid)
       })
       return string.sub(text, 1, -2) ..
         ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
+        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
         (more or '') .. '}'
     end
   end
@@ -440,7 +449,7 @@ local function show(key, jids)
     local job = find_job(try, jid)
     if job then
       out[#out + 1] = job
-    elseif may_write(key) then
+    elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
   end
@@ -452,7 +461,7 @@ local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'rec
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
-  bring_due(queue, recur, scheduled, count - #out)
+  seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
 while #out < count do

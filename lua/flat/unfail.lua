@@ -93,15 +93,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -130,12 +141,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-
-
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -147,9 +154,8 @@ local function wake(queue)
       return true
     end
   end
-end
-
-local function know_unlisted(queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
 end
@@ -157,6 +163,7 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
 end
 
 local function read_failed(jid, queue)
@@ -243,14 +250,14 @@ do
       do
         local jid, text = job.jid, job.history
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          trim_history(key .. '-history', length, cap)
+          seldom1('trim_history', key .. '-history', length, cap)
         end
       end
       do
@@ -283,7 +290,7 @@ do
       end
     end
     for i = 1, #queues do
-      know_unlisted(queues[i])
+      seldom1('know_unlisted', queues[i])
       do
         local queue, known = queues[i]
         if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -291,7 +298,7 @@ do
           call('expire', prefix .. 'x:filled', 1)
         end
       end
-      wake(queues[i])
+      seldom1('wake', queues[i])
     end
   end
   call('ltrim', key, 0, -count - 1)
