@@ -75,12 +75,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -95,39 +89,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
@@ -273,6 +234,16 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -865,26 +836,80 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '{}'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-      (more or '') .. '}'
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -992,6 +1017,8 @@ do
   local texts = out
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -6143,37 +6170,7 @@ local function required(area, name, text)
   end
   return text
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local seldom1
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -6272,16 +6269,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
@@ -6296,26 +6294,80 @@ do
           seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-        (more or '') .. '}'
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -6908,37 +6960,7 @@ local function finite(text, default)
   end
   return default
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local seldom1
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -7037,16 +7059,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function find_job(run, jid)
   local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -7060,26 +7083,80 @@ local function find_job(run, jid)
           seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-        (more or '') .. '}'
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -7093,6 +7170,8 @@ do
     local texts = found
     if #texts == 0 then
       return '{}'
+    elseif #texts == 1 then
+      return '[' .. texts[1] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end
@@ -7164,36 +7243,6 @@ else
   end
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
-  end
-end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
   end
 end
 seldom1 = function(which, ...)
@@ -7458,16 +7507,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function find_job(run, jid)
   local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -7481,26 +7531,80 @@ local function find_job(run, jid)
           seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-        (more or '') .. '}'
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -7563,6 +7667,8 @@ do
   local texts = out
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -7603,12 +7709,6 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -7623,39 +7723,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
 end
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
@@ -7790,6 +7857,16 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -7949,26 +8026,80 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '{}'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-      (more or '') .. '}'
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -9304,6 +9435,8 @@ do
   local texts = all
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -14192,28 +14325,12 @@ end
 local function joined(texts)
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return seldom1('unusual_entry', text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  return joined(list)
-end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -14312,16 +14429,11 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function job_json(job, tracked, more)
   local jid, tags, failure = job[13], job[7], job[10]
@@ -14331,26 +14443,68 @@ local function job_json(job, tracked, more)
       seldom1('move_history', jid, text)
     end
   end
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[1],
-    state = job[14],
-    queue = job[2],
-    worker = job[15] or '',
-    tracked = tracked,
-    expires = finite(job[16], 0),
-    retries = finite(job[4], 0),
-    remaining = math.floor(finite(job[5], 0)),
-    data = job[6],
-    spawned_from_jid = job[11],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid = jid
+    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+    for i = 1, #list do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (job[9] and seldom1('options_member', job[9]) or '') ..
-    (more or '') .. '}'
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
@@ -15588,6 +15742,8 @@ do
   local texts = all
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
