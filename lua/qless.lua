@@ -35,9 +35,6 @@ local function finite(text, default)
   end
   return default
 end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -78,26 +75,7 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -112,22 +90,76 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -166,8 +198,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -187,32 +219,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -226,17 +234,18 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function begin_day(kind, day, queue)
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -264,42 +273,8 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -414,7 +389,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -532,10 +513,6 @@ local function job_ended(jid, stored, state)
     release_claim(jid, stored, state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -550,7 +527,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -600,7 +581,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -608,14 +595,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -719,7 +714,7 @@ local function expire(queue, limit, settings)
       do
         local jid, text = jid, job[4]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
@@ -733,7 +728,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -746,7 +747,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -779,23 +784,19 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  return jids
+  return length
 end
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
@@ -805,8 +806,8 @@ end
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
-end
-local function lock_special(key, job, worker, settings)
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -836,6 +837,7 @@ end
     unpack(more))
   return ends
 end
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -852,13 +854,21 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
           if job[9] or settings.lock_time then
-            ends = lock_special(key, job, worker, settings)
+            ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
@@ -913,7 +923,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -937,29 +947,83 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-      (more or '') .. '}'
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '{}'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -1053,12 +1117,12 @@ if count > 0 then
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -1077,6 +1141,8 @@ do
   local texts = out
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -1098,9 +1164,6 @@ local function count_existing(keys)
   end
   return count
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -1108,8 +1171,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -1120,7 +1185,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -1135,48 +1203,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -1211,17 +1283,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -1229,15 +1290,79 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local claiming = false
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -1246,9 +1371,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local claiming = false
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1362,7 +1486,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -1592,7 +1729,10 @@ local function read_before(item, before, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -1673,57 +1813,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -1778,6 +1886,7 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+end
 do
   local at = 2
   local queue = named('Queue', 'queue', ARGV[at + 1])
@@ -1786,7 +1895,10 @@ do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -1798,7 +1910,10 @@ do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -1813,8 +1928,8 @@ do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -1853,7 +1968,7 @@ do
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -1886,11 +2001,11 @@ do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -1907,7 +2022,7 @@ do
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -1935,7 +2050,7 @@ do
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -1954,7 +2069,7 @@ do
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -1967,9 +2082,6 @@ do
   return item.jid
 end
 elseif command == 'complete' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -1977,63 +2089,24 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
-local function read_dependencies(area, text)
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-    end
-  end
-  return list
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -2072,7 +2145,125 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake(queue)
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -2084,15 +2275,15 @@ local function wake(queue)
       return true
     end
   end
-end
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -2139,8 +2330,8 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -2207,30 +2398,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -2243,6 +2420,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -2276,28 +2460,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -2314,48 +2478,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -2380,25 +2515,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -2410,8 +2545,8 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-end
-local function settle_result(item, state, queue)
+elseif which == 'settle_result' then
+local item, state, queue = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -2422,20 +2557,11 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
+elseif which == 'read_change' then
+local area, given = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.result then
-    settle_result(item, state, queue)
-  elseif item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function read_change(area, given)
 local none = {}
 local function names(area, name, text)
   if not text then
@@ -2446,25 +2572,37 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -2494,10 +2632,10 @@ end
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -2580,6 +2718,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -2612,6 +2757,18 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.result then
+    seldom1('settle_result', item, state, queue)
+  elseif item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -2660,8 +2817,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -2741,6 +2898,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -2757,7 +2915,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -2825,7 +2983,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -2841,7 +2999,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -2852,7 +3013,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   worker = text
 end
@@ -2863,7 +3027,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   queue = text
 end
@@ -2874,7 +3041,10 @@ if not given.checked then
     local area, name, text = 'Complete', 'data', data
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
   end
   if given.result then
@@ -2882,18 +3052,27 @@ if not given.checked then
       local area, name, text = 'Complete', 'result', given.result
       local ok, value, problem = pcall(cjson.decode, text)
       if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
       end
     end
   end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
-  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+  do
+    local area, message = 'Complete', '"' .. option .. '" cannot be used without a "next".'
+    error(area .. '(): ' .. message)
+  end
 end
-local change = read_change('Complete', given)
+local change = seldom1('read_change', 'Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+  do
+    local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
+    error(area .. '(): ' .. message)
+  end
 end
 local item = {
   jid = jid,
@@ -2902,7 +3081,7 @@ local item = {
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
-  depends = read_dependencies('Complete', given.depends),
+  depends = seldom1('read_dependencies', 'Complete', given.depends),
   change = change,
 }
 if given.result then
@@ -2973,7 +3152,7 @@ repeat
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -2995,20 +3174,40 @@ repeat
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.result then
+          seldom1('settle_result', item, state, queue)
+        elseif item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -3031,19 +3230,22 @@ repeat
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 until true
 if item.problem then
-  reject('Complete', item.problem)
+  do
+    local area, message = 'Complete', item.problem
+    error(area .. '(): ' .. message)
+  end
 end
 return item.state
 elseif command == 'heartbeat' then
@@ -3059,13 +3261,6 @@ local function write_first(...)
     return try(...)
   end
   return reply
-end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
 end
 local stamp = ARGV[1]
 local now
@@ -3083,6 +3278,13 @@ else
   end
 end
 local function own_lock_time(text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3102,9 +3304,26 @@ local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds = finite(own, 0)
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
     if seconds <= 0 then
-      seconds = finite(general, 0)
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
     end
     return seconds > 0 and seconds or 60
   end
@@ -3267,10 +3486,64 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
-local function move_history(jid, text)
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
+  end
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -3316,23 +3589,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -3344,17 +3602,11 @@ local function wake(queue)
       return true
     end
   end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_unlisted(queue)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -3365,62 +3617,8 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
-end
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = result_field('failed', job[8], item.result)
-  end
-end
-local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
-  do
-    local jid, text = item.jid, item.history
-    if text then
-      move_history(jid, text)
-    end
-  end
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  do
-    local queue = item.current
-    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
-    end
-  end
-end
-local function enqueue(item, queue, score)
-  local state, part = 'waiting', 'work'
-  if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
-  end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
-  if type(reply) == 'table' then
-    return nil, reply.err
-  end
-  return state
-end
-local function exhaust(worker, item, queue, group, failure)
+elseif which == 'exhaust' then
+local worker, item, queue, group, failure = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3439,7 +3637,7 @@ local function without_letter(text, letter)
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
   local result = string.match(stored, '^%a+|[^|]*|(.*)$')
   if result and string.sub(stored, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
@@ -3648,6 +3846,30 @@ local function add_result(item, fields)
   fields[#fields + 1] = 'x:result'
   fields[#fields + 1] = item.ended
 end
+local function give_up(item, worker, fields)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      seldom1('wake', queue)
+    end
+  end
+end
   group = group or 'failed-retries-' .. queue
   failure = failure or
     cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
@@ -3667,6 +3889,7 @@ end
     job_ended(item.jid, item.stored, 'failed')
   end
 end
+end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then
@@ -3679,7 +3902,7 @@ local function retry(worker, item)
     failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
-    return exhaust(worker, item, queue, group, failure)
+    return seldom1('exhaust', worker, item, queue, group, failure)
   end
   local state
   state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
@@ -3690,12 +3913,36 @@ local function retry(worker, item)
   if failure then
     fields[5], fields[6] = 'failure', failure
   end
-  give_up(item, worker, fields)
+  do
+    local item, worker, fields = item, worker, fields
+    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    do
+      local jid, text = item.jid, item.history
+      if text then
+        seldom1('move_history', jid, text)
+      end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        seldom1('wake', queue)
+      end
+    end
+  end
   if queue ~= item.current then
-    know_unlisted(queue)
+    seldom1('know_unlisted', queue)
     note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
-  wake_for(queue, item.delay)
+  seldom1('wake_for', queue, item.delay)
 end
 local item = {
   jid = required('Job', 'jid', ARGV[2]),
@@ -3787,10 +4034,61 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
 end
-local function job_ended(jid, stored, state)
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3809,7 +4107,7 @@ local function without_letter(text, letter)
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
   local result = string.match(stored, '^%a+|[^|]*|(.*)$')
   if result and string.sub(stored, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
@@ -3854,23 +4152,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -3909,15 +4200,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function file_failure(jid, keep)
+elseif which == 'file_failure' then
+local jid, keep = ...
 local function list_of(text)
   if not text then
     return {}
@@ -4007,23 +4291,8 @@ end
       call('zrem', filed, old[i])
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -4035,29 +4304,11 @@ local function wake(queue)
       return true
     end
   end
-end
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = result_field('failed', job[8], item.result)
-  end
-end
-local function add_result(item, fields)
+elseif which == 'add_result' then
+local item, fields = ...
   fields[#fields + 1] = 'x:result'
   fields[#fields + 1] = item.ended
+end
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -4075,7 +4326,7 @@ local function fail(worker, item)
   local fields = {'state', 'failed', 'worker', '', 'expires', '',
     'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
   if item.ended then
-    add_result(item, fields)
+    seldom1('add_result', item, fields)
   end
   do
     local item, worker, fields = item, worker, fields
@@ -4084,7 +4335,7 @@ local function fail(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -4098,7 +4349,7 @@ local function fail(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
@@ -4118,7 +4369,7 @@ local function fail(worker, item)
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   do
@@ -4146,9 +4397,9 @@ local function fail(worker, item)
       end
     end
   end
-  file_failure(jid, keep)
+  seldom1('file_failure', jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 local jid
@@ -4265,7 +4516,10 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function job_ended(jid, stored, state)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -4332,7 +4586,8 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
+elseif which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -4343,7 +4598,6 @@ local function list_of(text)
   end
   return {}
 end
-local function names_of(text)
   local found = {}
   for _, name in ipairs(list_of(text)) do
     if type(name) == 'string' or type(name) == 'number' then
@@ -4351,8 +4605,8 @@ local function names_of(text)
     end
   end
   return found
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -4364,6 +4618,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 local among = {}
 for i = 2, #ARGV do
@@ -4426,7 +4681,7 @@ for i = 2, #ARGV do
       do
         local queue = queue
         if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          wake(queue)
+          seldom1('wake', queue)
         end
       end
     end
@@ -4436,7 +4691,20 @@ for i = 2, #ARGV do
     if state == 'failed' then
       do
         local jid, queue, failure = jid, queue, failure
-        local details = list_of(failure)
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
         do
           local jid, failure, count = jid, details
           if type(failure.group) == 'string' then
@@ -4478,7 +4746,7 @@ for i = 2, #ARGV do
       end
     end
     do
-      local jid, tags, first = jid, names_of(job[5]), 1
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
       for i = first, #tags do
         do
           local jid, tag = jid, tags[i]
@@ -4498,7 +4766,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], 'canceled')
+      seldom1('job_ended', jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -4765,19 +5033,8 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local none = {}
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
+local seldom1
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -4793,7 +5050,21 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function needed(jid, list, first, before)
+seldom1 = function(which, ...)
+if which == 'check_dependencies' then
+local area, list, first = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+elseif which == 'needed' then
+local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
@@ -4805,8 +5076,8 @@ local function needed(jid, list, first, before)
     end
   end
   return others
-end
-local function link(jid, others, added)
+elseif which == 'link' then
+local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
     local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
@@ -4823,8 +5094,8 @@ local function link(jid, others, added)
       return {key = key, member = member, err = reply.err}
     end
   end
-end
-local function free(jid, released)
+elseif which == 'free' then
+local jid, released = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -4879,6 +5150,7 @@ end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -4886,7 +5158,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -4897,21 +5172,30 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   action = text
 end
 local state = call('hget', (prefix .. 'j:' .. jid), 'state')
 if state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+  do
+    local area, message = 'Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
+    error(area .. '(): ' .. message)
+  end
 end
 if action == 'on' then
   do
-    local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+    local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
     if problem then
-      reject('Depends', problem)
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
     end
-    local failed = link(jid, others, {})
+    local failed = seldom1('link', jid, others, {})
     if failed then
       call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
@@ -4920,12 +5204,15 @@ elseif action == 'off' and ARGV[4] == 'all' then
   do
     local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -4958,12 +5245,15 @@ elseif action == 'off' then
   do
     local ended, left = ended, #ended > 0 and left or {jid}
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -4975,7 +5265,10 @@ elseif action == 'off' then
     end
   end
 else
-  reject('Depends', 'Argument "command" must be "on" or "off"')
+  do
+    local area, message = 'Depends', 'Argument "command" must be "on" or "off"'
+    error(area .. '(): ' .. message)
+  end
 end
 return true
 elseif command == 'failed' then
@@ -5037,15 +5330,15 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
 end
 return '{' .. table.concat(counts, ',') .. '}'
 elseif command == 'finish' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -5056,31 +5349,32 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -5114,7 +5408,66 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function wake(queue)
+local seldom1
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -5126,15 +5479,15 @@ local function wake(queue)
       return true
     end
   end
-end
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5181,8 +5534,8 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -5249,30 +5602,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -5285,6 +5624,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -5318,28 +5664,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -5356,48 +5682,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -5422,25 +5719,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -5452,8 +5749,8 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-end
-local function settle_result(item, state, queue)
+elseif which == 'settle_result' then
+local item, state, queue = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -5464,28 +5761,10 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.result then
-    settle_result(item, state, queue)
-  elseif item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5496,7 +5775,13 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish_queue(queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -5562,6 +5847,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -5594,6 +5886,18 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.result then
+    seldom1('settle_result', item, state, queue)
+  elseif item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -5642,8 +5946,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -5723,6 +6027,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -5739,7 +6044,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -5807,7 +6112,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -5875,7 +6180,7 @@ local function complete(worker, items)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -5897,20 +6202,40 @@ local function complete(worker, items)
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.result then
+          seldom1('settle_result', item, state, queue)
+        elseif item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -5933,40 +6258,103 @@ local function complete(worker, items)
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 end
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, action, first, last)
+local seldom2
+local function read_item(at)
+  local item = {
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    key = false, retries = false, ran = false, state = false,
+  }
+  if item.data ~= '' then
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  local first = at + 5
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
+  end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  seldom2('read_details', item, ARGV[at], first, last)
+  return item, last + 1
+end
+seldom2 = function(which, ...)
+if which == 'read_details' then
+local item, action, first, last = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -5989,7 +6377,10 @@ local function options(area, first, last)
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -6054,33 +6445,14 @@ end
   if item.result then
     json('Finish', 'result', item.result)
   end
-end
-local function read_item(at)
-  local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
-  }
-  if item.data ~= '' then
-    json('Finish', 'data', item.data)
-  end
-  local first = at + 5
-  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-    return item, first
-  end
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  read_details(item, ARGV[at], first, last)
-  return item, last + 1
-end
-local function give(items)
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
+elseif which == 'give' then
+local items = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -6089,7 +6461,7 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
@@ -6158,10 +6530,6 @@ local function move_history(jid, text)
     end
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
     do
@@ -6181,6 +6549,30 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -6188,7 +6580,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -6242,25 +6638,15 @@ local function read_failing()
   return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
   do
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
@@ -6311,7 +6697,7 @@ local function give_up(item, worker, fields)
   do
     local queue = item.current
     if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
+      seldom1('wake', queue)
     end
   end
 end
@@ -6352,28 +6738,22 @@ local function fail(worker, item)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   end
-  local cap, keep = read_failing()
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+  local cap, keep
   do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+    cap, keep = finite(values[1], 100), values[2]
+  end
+  do
+    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  tally_failure(item.current)
   file_failure(jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -6393,7 +6773,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
   if item.stored then
-    job_ended(item.jid, item.stored, 'failed')
+    seldom1('job_ended', item.jid, item.stored, 'failed')
   end
 end
 local function retry(worker, item)
@@ -6449,8 +6829,8 @@ end
       item.problem = release(worker, item)
     end
   end
-end
-local function to_complete(items)
+elseif which == 'to_complete' then
+local items = ...
   local found = {}
   for i = 1, #items do
     if not items[i].action or items[i].action == 'complete' then
@@ -6458,6 +6838,7 @@ local function to_complete(items)
     end
   end
   return found
+end
 end
 local items, completed = {}, 0
 local at, n = 3, 0
@@ -6469,7 +6850,10 @@ while at <= #ARGV do
   end
 end
 if n > 1000 then
-  reject('Finish', 'More than 1000 jobs')
+  do
+    local area, message = 'Finish', 'More than 1000 jobs'
+    error(area .. '(): ' .. message)
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -6479,8 +6863,8 @@ end
 if completed == n then
   complete(worker, items)
 else
-  complete(worker, to_complete(items))
-  give(items)
+  complete(worker, seldom2('to_complete', items))
+  seldom2('give', items)
 end
 local outcomes = {unpack(items)} -- has its size at once
 for i = 1, n do
@@ -6515,13 +6899,10 @@ local function required(area, name, text)
   end
   return text
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6534,8 +6915,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -6581,8 +6962,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -6602,32 +6983,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -6641,15 +6998,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
@@ -6661,29 +7020,83 @@ do
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-        (more or '') .. '}'
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -6820,6 +7233,10 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function bring_due(queue, recur, scheduled, limit)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -6829,10 +7246,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function bring_due(queue, recur, scheduled, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function names_of(text)
   local found = {}
@@ -6994,7 +7407,20 @@ local function names_queue()
 end
 local function last_put(entries)
   for i = #entries, 1, -1 do
-    local happened = list_of(entries[i])
+    local happened
+    repeat
+      local text = entries[i]
+      if not text then
+        happened = {}
+        break
+      end
+      local ok, list = pcall(cjson.decode, text)
+      if ok and type(list) == 'table' then
+        happened = list
+        break
+      end
+      happened = {}
+    until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
       return happened[3].q or happened[3].queue -- reqless says queue
     end
@@ -7196,7 +7622,17 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -7210,15 +7646,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -7264,6 +7693,7 @@ end
       move_stage(key, stage)
     end
   end
+end
 end
 local function strict(text)
   if string.find(text, '%c') then
@@ -7319,7 +7749,7 @@ call('llen', list) -- fails before anything is written, or not at all
 do
   local jid, text = jid, job[2]
   if text then
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
   end
 end
 if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
@@ -7336,13 +7766,10 @@ local function finite(text, default)
   end
   return default
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7355,8 +7782,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -7402,8 +7829,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7423,32 +7850,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -7462,15 +7865,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function find_job(run, jid)
   local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -7481,29 +7886,83 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-        (more or '') .. '}'
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -7517,6 +7976,8 @@ do
     local texts = found
     if #texts == 0 then
       return '{}'
+    elseif #texts == 1 then
+      return '[' .. texts[1] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end
@@ -7550,9 +8011,7 @@ local function finite(text, default)
   end
   return default
 end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
+local seldom1
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -7592,13 +8051,12 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
+seldom1 = function(which, ...)
+if which == 'may_write' then
+local key = ...
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+elseif which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7611,8 +8069,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7646,7 +8104,7 @@ local function move_stage(key, stage)
   end
 end
   local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
+  if not seldom1('may_write', key) then
     return
   end
   call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
@@ -7655,8 +8113,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7676,32 +8134,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
+elseif which == 'bring_due' then
+local queue, recur, scheduled, limit = ...
 local function list_of(text)
   if not text then
     return {}
@@ -7854,7 +8288,7 @@ local function move_scheduled(queue, limit)
   end
 end
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  if limit <= 0 or not may_write(work) then
+  if limit <= 0 or not seldom1('may_write', work) then
     return
   end
   call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
@@ -7864,8 +8298,8 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -7879,15 +8313,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function find_job(run, jid)
   local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -7898,29 +8334,83 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-        (more or '') .. '}'
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '{}'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -7957,7 +8447,7 @@ local function show(key, jids)
     local job = find_job(try, jid)
     if job then
       out[#out + 1] = job
-    elseif may_write(key) then
+    elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
   end
@@ -7969,7 +8459,7 @@ local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'rec
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
-  bring_due(queue, recur, scheduled, count - #out)
+  seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
 while #out < count do
@@ -7983,6 +8473,8 @@ do
   local texts = out
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -8023,26 +8515,7 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -8057,22 +8530,65 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -8111,8 +8627,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -8132,32 +8648,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '{}'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -8171,17 +8663,18 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
-end
-local function begin_day(kind, day, queue)
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -8209,85 +8702,21 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
+  return length
 end
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
-  end
-end
-local function lock_special(key, job, worker, settings)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function own_lock_time(text)
-  local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
-  return seconds > 0 and seconds or nil
-end
-  local stored, seconds, more = job[9] or '', settings.lock_time, {}
-  if seconds then
-    more = {'grace', '1.0'}
-  end
-  if has_option(stored, 'q') then
-    more[#more + 1] = 'x:place'
-    more[#more + 1] = job[8] or stamp
-  end
-  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
-  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
-    unpack(more))
-  return ends
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
@@ -8305,13 +8734,21 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
           if job[9] or settings.lock_time then
-            ends = lock_special(key, job, worker, settings)
+            ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
@@ -8366,7 +8803,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -8380,6 +8817,44 @@ local function lock(queue, jids, worker, settings, show, out)
     until true
   end
 end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
+end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
@@ -8390,29 +8865,83 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-      (more or '') .. '}'
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '{}'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -8484,7 +9013,106 @@ if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
   return '[{}]'
 end
 local out = {}
-lock(queue, {jid}, worker, settings, popped_json, out)
+do
+  local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
+  for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    repeat
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time', 'x:o')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            seldom1('read_rest', jid, key, job, popped, cap)
+          end
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = seldom1('lock_special', key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local fields = {'total', 'mean', 'vk'}
+        local seen = count_buckets(durations, fields)
+        local values = try('hmget', key, unpack(fields))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+        for i = 4, #fields do
+          update[2 * i - 1] = fields[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          seldom1('begin_day', kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', jids[i])
+        end
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
+      end
+    until true
+  end
+end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 return '[' .. out[1] .. ']'
 elseif command == 'priority' then
@@ -8537,9 +9165,6 @@ if state == 'stalled' then
 end
 return priority
 elseif command == 'put.many' then
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -8547,22 +9172,30 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -8573,7 +9206,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -8588,48 +9224,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -8681,17 +9321,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -8699,15 +9328,79 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local claiming = false
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -8716,9 +9409,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local claiming = false
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -8832,7 +9524,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -9062,7 +9767,10 @@ local function read_before(item, before, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -9143,57 +9851,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -9248,6 +9924,7 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+end
 local items, seen = {}, {}
 local function grouped()
   local groups, found = {}, {}
@@ -9277,7 +9954,10 @@ while at <= #ARGV do
     local queue, at, first, last, checked = queue, at + 1, first, last, checked
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -9289,7 +9969,10 @@ while at <= #ARGV do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -9304,8 +9987,8 @@ while at <= #ARGV do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -9314,7 +9997,10 @@ while at <= #ARGV do
   }
   end
   if seen[item.jid] then
-    reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    do
+      local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+      error(area .. '(): ' .. message)
+    end
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
@@ -9322,7 +10008,10 @@ while at <= #ARGV do
   at = last + 1
 end
 if n > 1000 then
-  reject('Put', 'More than 1000 jobs')
+  do
+    local area, message = 'Put', 'More than 1000 jobs'
+    error(area .. '(): ' .. message)
+  end
 end
 if n > 0 then
   local found
@@ -9355,7 +10044,7 @@ if n > 0 then
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -9388,11 +10077,11 @@ if n > 0 then
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -9409,7 +10098,7 @@ if n > 0 then
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -9437,7 +10126,7 @@ if n > 0 then
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -9456,7 +10145,7 @@ if n > 0 then
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -9710,6 +10399,8 @@ do
   local texts = all
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -10399,10 +11090,28 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
-local function move_history(jid, text)
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -10448,23 +11157,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -10476,9 +11170,10 @@ local function wake(queue)
       return true
     end
   end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
 end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -10496,7 +11191,7 @@ local function read_owned(area, item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
   if item.result then
-    item.ended = result_field('failed', job[8], item.result)
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
   end
 end
 local function enqueue(item, queue, score)
@@ -10526,7 +11221,7 @@ local function release(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -10540,11 +11235,11 @@ local function release(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
-  wake_for(item.current, item.delay)
+  seldom1('wake_for', item.current, item.delay)
 end
 local jid
 do
@@ -10633,13 +11328,6 @@ local function write_first(...)
   end
   return reply
 end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -10656,6 +11344,13 @@ else
   end
 end
 local function own_lock_time(text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -10690,9 +11385,26 @@ local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds = finite(own, 0)
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
     if seconds <= 0 then
-      seconds = finite(general, 0)
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
     end
     return seconds > 0 and seconds or 60
   end
@@ -10776,15 +11488,15 @@ local function finite(text, default)
   end
   return default
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -10795,8 +11507,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -10813,48 +11527,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -10896,17 +11614,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -10914,15 +11621,79 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local claiming = false
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -10931,9 +11702,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local claiming = false
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11047,7 +11817,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -11277,7 +12060,10 @@ local function read_before(item, before, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -11358,57 +12144,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -11463,8 +12217,12 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
-  reject('Requeue', 'Job ' .. ARGV[4] .. ' does not exist')
+  do
+    local area, message = 'Requeue', 'Job ' .. ARGV[4] .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
 end
 do
   local at = 2
@@ -11474,7 +12232,10 @@ do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -11486,7 +12247,10 @@ do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -11501,8 +12265,8 @@ do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -11541,7 +12305,7 @@ do
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -11574,11 +12338,11 @@ do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -11595,7 +12359,7 @@ do
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -11623,7 +12387,7 @@ do
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -11642,7 +12406,7 @@ do
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -11675,9 +12439,6 @@ local function finite(text, default)
     return n
   end
   return default
-end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -11733,50 +12494,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function begin_day(kind, day, queue)
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function prune_histograms(kind, day, queue)
-  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
-  for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
-      do
-        local run, operation, key, list = call, 'hdel', key, buckets
-        for from = 1, #list, 1000 do
-          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-        end
-      end
-    end
-  end
-end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
-  prune_histograms(kind, day, queue)
-end
+local seldom1
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -11828,7 +12546,57 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -11970,7 +12738,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -12088,10 +12862,6 @@ local function job_ended(jid, stored, state)
     release_claim(jid, stored, state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -12106,7 +12876,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -12156,7 +12930,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -12164,14 +12944,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -12289,7 +13077,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -12302,7 +13096,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -12335,19 +13133,8 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
-local function read_rest(jid, key, job, recorded, cap)
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -12360,6 +13147,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -12395,43 +13189,6 @@ local function adopt_before(jid, text, recorded, cap)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
-  end
-end
-local function lock_special(key, job, worker, settings)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function own_lock_time(text)
-  local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
-  return seconds > 0 and seconds or nil
-end
-  local stored, seconds, more = job[9] or '', settings.lock_time, {}
-  if seconds then
-    more = {'grace', '1.0'}
-  end
-  if has_option(stored, 'q') then
-    more[#more + 1] = 'x:place'
-    more[#more + 1] = job[8] or stamp
-  end
-  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
-  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
-    unpack(more))
-  return ends
-end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -12448,13 +13205,21 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
           if job[9] or settings.lock_time then
-            ends = lock_special(key, job, worker, settings)
+            ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
@@ -12509,7 +13274,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -12522,6 +13287,44 @@ local function lock(queue, jids, worker, settings, show, out)
       end
     until true
   end
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 end
 local worker
 do
@@ -12729,17 +13532,7 @@ local take = #queues == 1 and call or try
 local marks, chosen = string.rep('0', #queues), '0'
 local remembers = #queues > 1 and order ~= 'shuffled'
 local filled, found_empty = none, {}
-local function mark(list, with)
-  local marked = {}
-  for i = 1, #list do
-    marked[list[i]] = true
-  end
-  for i = 1, #queues do
-    if marked[queues[i]] then
-      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
-    end
-  end
-end
+local seldom2
 local function is_empty(queue)
   if #queues == 1 then
     return false
@@ -12771,12 +13564,12 @@ local function open_one(i, n)
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -12815,7 +13608,106 @@ local function reserved_values(heartbeat)
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
+    do
+      local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
+      for first = 1, #jids, 500 do
+        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local n, count = 0, #jids
+          for i = 1, count do
+            local jid = jids[i]
+            local key = (prefix .. 'j:' .. jid)
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            if job[1] or not job.err and call('exists', key) == 1 then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if job[9] or settings.lock_time then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local fields = {'total', 'mean', 'vk'}
+            local seen = count_buckets(durations, fields)
+            local values = try('hmget', key, unpack(fields))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+            for i = 4, #fields do
+              update[2 * i - 1] = fields[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
   end
 end
 local function take_ordered(out)
@@ -12841,7 +13733,20 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
-local function take_round_robin(out)
+seldom2 = function(which, ...)
+if which == 'mark' then
+local list, with = ...
+  local marked = {}
+  for i = 1, #list do
+    marked[list[i]] = true
+  end
+  for i = 1, #queues do
+    if marked[queues[i]] then
+      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
+    end
+  end
+elseif which == 'take_round_robin' then
+local out = ...
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -12904,8 +13809,7 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0
-end
-local function become_idle()
+elseif which == 'become_idle' then
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -12985,11 +13889,12 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
+end
 local function take_all(out)
   if order == 'ordered' then
     take_ordered(out)
   else
-    take_round_robin(out)
+    seldom2('take_round_robin', out)
   end
 end
 local out = {}
@@ -13000,7 +13905,7 @@ if remembers then
     if type(stored) == 'string' and #stored == #queues and not since.err then
       marks, filled = stored, since
       if #filled > 0 then
-        mark(filled, '0')
+        seldom2('mark', filled, '0')
       end
     end
   end
@@ -13014,7 +13919,7 @@ if remembers and #found_empty > 0 then
   do
     local empty = prefix .. 'x:empty'
     local first = call('exists', empty) == 0
-    mark(found_empty, '1')
+    seldom2('mark', found_empty, '1')
     try('hset', empty, table.concat(queues, '\0'), marks)
     if first then
       call('expire', empty, 1)
@@ -13028,7 +13933,7 @@ write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count then
-  wait, claimed = become_idle()
+  wait, claimed = seldom2('become_idle')
   listeners, listens = count_listeners()
 else
   listeners = become_busy()
@@ -13087,9 +13992,6 @@ local function finite(text, default)
   end
   return default
 end
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -13097,8 +13999,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -13109,7 +14013,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -13124,48 +14031,52 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -13207,17 +14118,6 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -13225,15 +14125,79 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local claiming = false
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -13242,9 +14206,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-local claiming = false
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -13358,7 +14321,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -13588,7 +14564,10 @@ local function read_before(item, before, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -13669,57 +14648,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -13774,6 +14721,7 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+end
 local id
 do
   local area, name, text = 'Schedule', 'id', ARGV[2]
@@ -13781,7 +14729,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   id = text
 end
@@ -13802,7 +14753,10 @@ repeat
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -13814,7 +14768,10 @@ repeat
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -13829,8 +14786,8 @@ repeat
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -13869,7 +14826,7 @@ repeat
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -13902,11 +14859,11 @@ repeat
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -13923,7 +14880,7 @@ repeat
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -13951,7 +14908,7 @@ repeat
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -13970,7 +14927,7 @@ repeat
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end
@@ -14292,7 +15249,25 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function names_of(text)
+local seldom1
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -14310,23 +15285,8 @@ end
     end
   end
   return found
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -14335,6 +15295,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
 end
 local action = ARGV[2]
 if not action then
@@ -14352,7 +15313,7 @@ if action == 'add' or action == 'remove' then
       error(area .. '(): ' .. message)
     end
   end
-  local tags = names_of(stored)
+  local tags = seldom1('names_of', stored)
   if action == 'add' then
     local known = #tags
     do
@@ -14369,7 +15330,7 @@ if action == 'add' or action == 'remove' then
       end
       tags = list
     end
-    add_tags(jid, tags, known + 1)
+    seldom1('add_tags', jid, tags, known + 1)
   else
     do
       local list, other, first = tags, ARGV, 4
@@ -14555,7 +15516,10 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -14569,8 +15533,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -14616,8 +15580,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -14636,6 +15600,7 @@ end
       return true
     end
   end
+end
 end
 local running, jids = {}, {}
 for i = 2, #ARGV do
@@ -14677,14 +15642,14 @@ for _, jid in ipairs(jids) do
   do
     local jid, text = jid, job[4]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
@@ -14694,7 +15659,7 @@ for _, jid in ipairs(jids) do
     try('publish', prefix .. ('w:' .. worker), message)
     try('publish', prefix .. 'log', message)
   end
-  wake(queue)
+  seldom1('wake', queue)
 end
 elseif command == 'track' then
 local call = redis.call
@@ -14745,10 +15710,15 @@ end
 local function joined(texts)
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local function readable(text)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -14761,8 +15731,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -14808,8 +15778,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -14829,26 +15799,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  return joined(list)
-end
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -14862,44 +15814,82 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
-  end
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function job_json(job, tracked, more)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[1],
-    state = job[14],
-    queue = job[2],
-    worker = job[15] or '',
-    tracked = tracked,
-    expires = finite(job[16], 0),
-    retries = finite(job[4], 0),
-    remaining = math.floor(finite(job[5], 0)),
-    data = job[6],
-    spawned_from_jid = job[11],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '{}') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-    (more or '') .. '}'
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid = jid
+    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+    for i = 1, #list do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
@@ -15093,69 +16083,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function know_unlisted(queue)
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-end
+local seldom1
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
@@ -15192,7 +16120,72 @@ local function add_work(jobs)
   end
   return queues
 end
-local function restore(job)
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'restore' then
+local job = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -15251,6 +16244,7 @@ end
     write_claim(job.jid, claim)
   end
 end
+end
 local queue
 do
   local area, name, text = 'Queue', 'queue', ARGV[2]
@@ -15299,14 +16293,14 @@ do
       do
         local jid, text = job.jid, job.history
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          trim_history(key .. '-history', length, cap)
+          seldom1('trim_history', key .. '-history', length, cap)
         end
       end
       do
@@ -15329,7 +16323,7 @@ do
       call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
         'queue', job.to, 'remaining', job.retries or '5')
       if job.stored then
-        restore(job)
+        seldom1('restore', job)
       end
     end
     do
@@ -15342,7 +16336,7 @@ do
       end
     end
     for i = 1, #queues do
-      know_unlisted(queues[i])
+      seldom1('know_unlisted', queues[i])
       do
         local queue, known = queues[i]
         if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -15350,7 +16344,7 @@ do
           call('expire', prefix .. 'x:filled', 1)
         end
       end
-      wake(queues[i])
+      seldom1('wake', queues[i])
     end
   end
   call('ltrim', key, 0, -count - 1)
@@ -15439,69 +16433,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function know_unlisted(queue)
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-end
+local seldom1
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
@@ -15538,7 +16470,72 @@ local function add_work(jobs)
   end
   return queues
 end
-local function restore(job)
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'restore' then
+local job = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -15597,6 +16594,7 @@ end
     write_claim(job.jid, claim)
   end
 end
+end
 local group
 repeat
   local area, name, text = 'Unfail.group', 'group', ARGV[2]
@@ -15636,14 +16634,14 @@ do
       do
         local jid, text = job.jid, job.history
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          trim_history(key .. '-history', length, cap)
+          seldom1('trim_history', key .. '-history', length, cap)
         end
       end
       do
@@ -15666,7 +16664,7 @@ do
       call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
         'queue', job.to, 'remaining', job.retries or '5')
       if job.stored then
-        restore(job)
+        seldom1('restore', job)
       end
     end
     do
@@ -15679,7 +16677,7 @@ do
       end
     end
     for i = 1, #queues do
-      know_unlisted(queues[i])
+      seldom1('know_unlisted', queues[i])
       do
         local queue, known = queues[i]
         if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -15687,7 +16685,7 @@ do
           call('expire', prefix .. 'x:filled', 1)
         end
       end
-      wake(queues[i])
+      seldom1('wake', queues[i])
     end
   end
   call('ltrim', key, 0, -count - 1)
@@ -15742,69 +16740,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function know_unlisted(queue)
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-end
+local seldom1
 local function read_failed(jid, queue)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
@@ -15841,7 +16777,72 @@ local function add_work(jobs)
   end
   return queues
 end
-local function restore(job)
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'restore' then
+local job = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -15900,6 +16901,7 @@ end
     write_claim(job.jid, claim)
   end
 end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -15943,14 +16945,14 @@ do
     do
       local jid, text = job.jid, job.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
       if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-        trim_history(key .. '-history', length, cap)
+        seldom1('trim_history', key .. '-history', length, cap)
       end
     end
     do
@@ -15973,7 +16975,7 @@ do
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
     if job.stored then
-      restore(job)
+      seldom1('restore', job)
     end
   end
   do
@@ -15986,7 +16988,7 @@ do
     end
   end
   for i = 1, #queues do
-    know_unlisted(queues[i])
+    seldom1('know_unlisted', queues[i])
     do
       local queue, known = queues[i]
       if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -15994,7 +16996,7 @@ do
         call('expire', prefix .. 'x:filled', 1)
       end
     end
-    wake(queues[i])
+    seldom1('wake', queues[i])
   end
 end
 do
@@ -16314,6 +17316,8 @@ do
   local texts = all
   if #texts == 0 then
     return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

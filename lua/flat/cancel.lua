@@ -41,7 +41,21 @@ else
 end
 
 
-local function job_ended(jid, stored, state)
+local seldom1
+
+
+
+
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -108,10 +122,8 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-
-
-
+elseif which == 'names_of' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -122,7 +134,6 @@ local function list_of(text)
   end
   return {}
 end
-local function names_of(text)
   local found = {}
   for _, name in ipairs(list_of(text)) do
     if type(name) == 'string' or type(name) == 'number' then
@@ -130,14 +141,8 @@ local function names_of(text)
     end
   end
   return found
-end
-
-
-
-
-
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -149,6 +154,7 @@ local function wake(queue)
       return true
     end
   end
+end
 end
 
 
@@ -213,7 +219,7 @@ for i = 2, #ARGV do
       do
         local queue = queue
         if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-          wake(queue)
+          seldom1('wake', queue)
         end
       end
     end
@@ -223,7 +229,20 @@ for i = 2, #ARGV do
     if state == 'failed' then
       do
         local jid, queue, failure = jid, queue, failure
-        local details = list_of(failure)
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
         do
           local jid, failure, count = jid, details
           if type(failure.group) == 'string' then
@@ -265,7 +284,7 @@ for i = 2, #ARGV do
       end
     end
     do
-      local jid, tags, first = jid, names_of(job[5]), 1
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
       for i = first, #tags do
         do
           local jid, tag = jid, tags[i]
@@ -285,7 +304,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], 'canceled')
+      seldom1('job_ended', jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then

@@ -13,9 +13,6 @@
 --          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
 --          zrange zrangebyscore zrem
 
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -23,63 +20,25 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
-local function read_dependencies(area, text)
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
-    end
-  end
-  return list
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
+
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -123,7 +82,150 @@ else
 end
 
 
-local function wake(queue)
+
+
+
+
+
+
+
+
+
+
+
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+
+
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local none = {}
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -135,18 +237,15 @@ local function wake(queue)
       return true
     end
   end
-end
-
-
-
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -193,12 +292,8 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-
-
-
-
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -265,33 +360,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-
-
-
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -304,6 +382,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -337,31 +422,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -378,50 +440,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-
-
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -446,25 +477,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -476,8 +507,8 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-end
-local function settle_result(item, state, queue)
+elseif which == 'settle_result' then
+local item, state, queue = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -488,20 +519,11 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
+elseif which == 'read_change' then
+local area, given = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.result then
-    settle_result(item, state, queue)
-  elseif item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function read_change(area, given)
 local none = {}
 local function names(area, name, text)
   if not text then
@@ -512,25 +534,37 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -560,10 +594,10 @@ end
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -643,6 +677,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -675,6 +716,18 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.result then
+    seldom1('settle_result', item, state, queue)
+  elseif item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -723,8 +776,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -804,6 +857,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -820,7 +874,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -888,7 +942,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -905,7 +959,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -916,7 +973,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   worker = text
 end
@@ -927,7 +987,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   queue = text
 end
@@ -938,7 +1001,10 @@ if not given.checked then
     local area, name, text = 'Complete', 'data', data
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
   end
   if given.result then
@@ -946,18 +1012,27 @@ if not given.checked then
       local area, name, text = 'Complete', 'result', given.result
       local ok, value, problem = pcall(cjson.decode, text)
       if not ok or problem then
-        reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
       end
     end
   end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
-  reject('Complete', '"' .. option .. '" cannot be used without a "next".')
+  do
+    local area, message = 'Complete', '"' .. option .. '" cannot be used without a "next".'
+    error(area .. '(): ' .. message)
+  end
 end
-local change = read_change('Complete', given)
+local change = seldom1('read_change', 'Complete', given)
 if change and not given.next then
-  reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
+  do
+    local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
+    error(area .. '(): ' .. message)
+  end
 end
 local item = {
   jid = jid,
@@ -966,7 +1041,7 @@ local item = {
   next = given.next,
   delay = number('Complete', 'delay', given.delay or 0),
   checked = given.checked,
-  depends = read_dependencies('Complete', given.depends),
+  depends = seldom1('read_dependencies', 'Complete', given.depends),
   change = change,
 }
 if given.result then
@@ -1037,7 +1112,7 @@ repeat
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -1059,20 +1134,40 @@ repeat
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.result then
+          seldom1('settle_result', item, state, queue)
+        elseif item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -1095,19 +1190,22 @@ repeat
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 until true
 if item.problem then
-  reject('Complete', item.problem)
+  do
+    local area, message = 'Complete', item.problem
+    error(area .. '(): ' .. message)
+  end
 end
 return item.state
 

@@ -13,19 +13,9 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local none = {}
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
+local seldom1
+
 
 
 local stamp = ARGV[1]
@@ -48,7 +38,23 @@ end
 
 
 
-local function needed(jid, list, first, before)
+
+
+seldom1 = function(which, ...)
+if which == 'check_dependencies' then
+local area, list, first = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+elseif which == 'needed' then
+local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
@@ -60,8 +66,8 @@ local function needed(jid, list, first, before)
     end
   end
   return others
-end
-local function link(jid, others, added)
+elseif which == 'link' then
+local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
     local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
@@ -78,8 +84,8 @@ local function link(jid, others, added)
       return {key = key, member = member, err = reply.err}
     end
   end
-end
-local function free(jid, released)
+elseif which == 'free' then
+local jid, released = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -134,6 +140,7 @@ end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+end
 
 
 local jid
@@ -143,7 +150,10 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   jid = text
 end
@@ -154,21 +164,30 @@ do
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   action = text
 end
 local state = call('hget', (prefix .. 'j:' .. jid), 'state')
 if state ~= 'depends' then
-  reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
+  do
+    local area, message = 'Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
+    error(area .. '(): ' .. message)
+  end
 end
 if action == 'on' then
   do
-    local others, problem = needed(jid, check_dependencies('Depends', ARGV, 4), 4, {})
+    local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
     if problem then
-      reject('Depends', problem)
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
     end
-    local failed = link(jid, others, {})
+    local failed = seldom1('link', jid, others, {})
     if failed then
       call('sadd', failed.key, failed.member) -- the same error, for the caller
     end
@@ -177,12 +196,15 @@ elseif action == 'off' and ARGV[4] == 'all' then
   do
     local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -215,12 +237,15 @@ elseif action == 'off' then
   do
     local ended, left = ended, #ended > 0 and left or {jid}
     if #left == 0 then
-      local problem = free(jid, false)
+      local problem = seldom1('free', jid, false)
       if problem then
         do
           call('del', prefix .. 'x:none')
         end
-        reject('Depends', problem)
+        do
+          local area, message = 'Depends', problem
+          error(area .. '(): ' .. message)
+        end
       end
     end
     for _, other in ipairs(ended) do
@@ -232,7 +257,10 @@ elseif action == 'off' then
     end
   end
 else
-  reject('Depends', 'Argument "command" must be "on" or "off"')
+  do
+    local area, message = 'Depends', 'Argument "command" must be "on" or "off"'
+    error(area .. '(): ' .. message)
+  end
 end
 return true
 

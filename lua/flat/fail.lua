@@ -49,12 +49,81 @@ else
 end
 
 
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+
+
+
+
+
+
+
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
 end
 
 
-local function job_ended(jid, stored, state)
+
+
+
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+
+
+
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -73,7 +142,7 @@ local function without_letter(text, letter)
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
   local result = string.match(stored, '^%a+|[^|]*|(.*)$')
   if result and string.sub(stored, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
@@ -118,28 +187,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-
-
-
-
-
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -178,18 +235,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-
-
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function file_failure(jid, keep)
+elseif which == 'file_failure' then
+local jid, keep = ...
 local function list_of(text)
   if not text then
     return {}
@@ -279,25 +326,8 @@ end
       call('zrem', filed, old[i])
     end
   end
-end
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -309,31 +339,11 @@ local function wake(queue)
       return true
     end
   end
-end
-
-
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = result_field('failed', job[8], item.result)
-  end
-end
-local function add_result(item, fields)
+elseif which == 'add_result' then
+local item, fields = ...
   fields[#fields + 1] = 'x:result'
   fields[#fields + 1] = item.ended
+end
 end
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
@@ -351,7 +361,7 @@ local function fail(worker, item)
   local fields = {'state', 'failed', 'worker', '', 'expires', '',
     'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
   if item.ended then
-    add_result(item, fields)
+    seldom1('add_result', item, fields)
   end
   do
     local item, worker, fields = item, worker, fields
@@ -360,7 +370,7 @@ local function fail(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -374,7 +384,7 @@ local function fail(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
@@ -394,7 +404,7 @@ local function fail(worker, item)
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   do
@@ -422,9 +432,9 @@ local function fail(worker, item)
       end
     end
   end
-  file_failure(jid, keep)
+  seldom1('file_failure', jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 

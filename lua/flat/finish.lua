@@ -24,15 +24,15 @@
 --          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
 --          zpopmax zpopmin zrange zrangebyscore zrem zscore
 
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function required(area, name, text)
   if not text then
     local words = {
       Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
     }
-    reject(area, words[area] or 'Arg "' .. name .. '" missing')
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
   end
   return text
 end
@@ -43,31 +43,32 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function integer(area, name, text)
   local n = number(area, name, text)
   if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
 local function whole(area, name, text)
   local n = integer(area, name, text)
   if n < 0 then
-    reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
   end
   return n
-end
-local function json(area, name, text)
-  local ok, value, problem = pcall(cjson.decode, text)
-  if not ok or problem then
-    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
-  end
-  return value
 end
 
 local call = redis.call
@@ -106,7 +107,90 @@ else
 end
 
 
-local function wake(queue)
+local seldom1
+
+
+
+
+
+
+
+
+
+
+
+
+
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+
+
+local function count_buckets(durations, fields)
+  local seen, short = {}, 0
+  for i = 1, #durations do
+    local seconds = durations[i]
+    if seconds >= 0 and seconds < 1 then
+      short = short + 1
+    else
+      local name
+      repeat
+        local seconds = seconds
+        if seconds < 60 then
+          name = 's' .. math.floor(seconds)
+          break
+        elseif seconds < 3600 then
+          name = 'm' .. math.floor(seconds / 60)
+          break
+        elseif seconds < 86400 then
+          name = 'h' .. math.floor(seconds / 3600)
+          break
+        end
+        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+      until true
+      if not seen[name] then
+        fields[#fields + 1] = name
+      end
+      seen[name] = (seen[name] or 0) + 1
+    end
+  end
+  if short > 0 then
+    fields[#fields + 1] = 's0'
+    seen.s0 = short
+  end
+  return seen
+end
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -118,18 +202,15 @@ local function wake(queue)
       return true
     end
   end
-end
-
-
-
-local function release_dependents(jid)
+elseif which == 'release_dependents' then
+local jid = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -176,12 +257,8 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-end
-
-
-
-
-local function job_ended(jid, stored, state)
+elseif which == 'job_ended' then
+local jid, stored, state = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -248,33 +325,16 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-end
-
-
-
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local function trim_history(key, length, cap)
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_before(jid, text, recorded, cap)
+elseif which == 'adopt_before' then
+local jid, text, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -287,6 +347,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -320,31 +387,8 @@ end
     move_history(jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
-end
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-
-local function begin_day(kind, day, queue)
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -361,50 +405,19 @@ local function prune_histograms(kind, day, queue)
       end
     end
     if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
     end
   end
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
-
-
-local function prune(before, excess, limit)
+elseif which == 'prune' then
+local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -429,25 +442,25 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function delete_job(jid)
   local key = (prefix .. 'j:' .. jid)
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
   end
-  remove_tags(jid, names_of(job[2]), 1)
+  do
+    local jid, tags, first = jid, names_of(job[2]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
   call('del', key, key .. '-history', key .. '-dependencies')
 end
   local completed = prefix .. 'completed'
@@ -459,8 +472,8 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-end
-local function settle_result(item, state, queue)
+elseif which == 'settle_result' then
+local item, state, queue = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -471,25 +484,10 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-end
-local function settle(item, state, queue)
-  local key = item.key
-  if item.result then
-    settle_result(item, state, queue)
-  elseif item.data ~= '' then
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries, 'data', item.data)
-  else
-    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
-      'expires', '0', 'remaining', item.retries)
-  end
-end
-local function advance(item, cap)
+elseif which == 'advance' then
+local item, cap = ...
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function publish_queue(queue)
-  try('publish', prefix .. 'x:queues', queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -500,7 +498,10 @@ end
 local function know_queue(queue)
   if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
-    publish_queue(queue)
+    do
+      local queue = queue
+      try('publish', prefix .. 'x:queues', queue)
+    end
   end
 end
 local function keep_delay(key, delay, means_none)
@@ -566,6 +567,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function difference(list, other, first)
   local gone, kept = {}, {}
   for i = first, #other do
@@ -598,6 +606,18 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
+  end
+end
+local function settle(item, state, queue)
+  local key = item.key
+  if item.result then
+    seldom1('settle_result', item, state, queue)
+  elseif item.data ~= '' then
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries, 'data', item.data)
+  else
+    call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+      'expires', '0', 'remaining', item.retries)
   end
 end
 local function write_change(item, change)
@@ -646,8 +666,8 @@ end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
-end
-local function prepare_next(item)
+elseif which == 'prepare_next' then
+local item = ...
 local function must_write()
   call('del', prefix .. 'x:none')
 end
@@ -727,6 +747,7 @@ end
     return failed and failed.err
   end
 end
+end
 local function read_completed(item, worker)
   local jid = item.jid
   local key = (prefix .. 'j:' .. jid)
@@ -743,7 +764,7 @@ local function read_completed(item, worker)
     item.grace, item.stored = job[6], job[7]
   end
   if item.next then
-    return prepare_next(item)
+    return seldom1('prepare_next', item)
   end
 end
 local function read_all(items, worker)
@@ -811,7 +832,7 @@ local function keep(items, keep_seconds, keep_count)
   local before = string.format('%.17g', (now - keep_seconds))
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    prune(before, excess, 100 + #items)
+    seldom1('prune', before, excess, 100 + #items)
   end
 end
 local function any_dependents(items, more)
@@ -879,7 +900,7 @@ local function complete(worker, items)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
     end
@@ -901,20 +922,40 @@ local function complete(worker, items)
     if item.grace then
       call('hdel', item.key, 'grace')
     end
-    local entries = record(item.key, done, cap)
+    local entries
+    do
+      local key, text, cap = item.key, done, cap
+      local length = try('rpush', key .. '-history', text)
+      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+      entries = length
+    end
     if entries == 1 then
-      adopt_before(item.jid, try('hget', item.key, 'history'), done, cap)
+      seldom1('adopt_before', item.jid, try('hget', item.key, 'history'), done, cap)
     end
     if item.next then
-      item.state = advance(item, cap)
+      item.state = seldom1('advance', item, cap)
       if finished == owned then
         finished = {unpack(owned, 1, i - 1)}
       end
     else
       item.state = 'complete'
-      settle(item, 'complete', '')
+      do
+        local item, state, queue = item, 'complete', ''
+        local key = item.key
+        if item.result then
+          seldom1('settle_result', item, state, queue)
+        elseif item.data ~= '' then
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries, 'data', item.data)
+        else
+          call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+            'expires', '0', 'remaining', item.retries)
+        end
+      end
       if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+        seldom1('job_ended', item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -937,14 +978,14 @@ local function complete(worker, items)
       end
       if special and any_dependents(items, {}) then
         for i = 1, #items do
-          release_dependents(items[i].jid)
+          seldom1('release_dependents', items[i].jid)
         end
       end
     end
   end
   for i = 1, #queues do
     if finite(config[3 + i], 0) > 0 then
-      wake(queues[i].queue)
+      seldom1('wake', queues[i].queue)
     end
   end
 end
@@ -952,28 +993,93 @@ end
 
 
 local worker = required('Finish', 'worker', ARGV[2])
-local function read_details(item, action, first, last)
+local seldom2
+
+local function read_item(at)
+  local item = {
+    jid = required('Finish', 'jid', ARGV[at + 1]),
+    queue = required('Finish', 'queue', ARGV[at + 2]),
+    data = ARGV[at + 3],
+    key = false, retries = false, ran = false, state = false,
+  }
+  if item.data ~= '' then
+    do
+      local area, name, text = 'Finish', 'data', item.data
+      local ok, value, problem = pcall(cjson.decode, text)
+      if not ok or problem then
+        do
+          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  local first = at + 5
+  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
+    return item, first
+  end
+  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
+  seldom2('read_details', item, ARGV[at], first, last)
+  return item, last + 1
+end
+
+seldom2 = function(which, ...)
+if which == 'read_details' then
+local item, action, first, last = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
 local none = {}
 local function names(area, name, text)
   if not text then
     return none
   end
-  local list = json(area, name, text)
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
@@ -996,7 +1102,10 @@ local function options(area, first, last)
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -1061,33 +1170,14 @@ end
   if item.result then
     json('Finish', 'result', item.result)
   end
-end
-local function read_item(at)
-  local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
-    data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
-  }
-  if item.data ~= '' then
-    json('Finish', 'data', item.data)
-  end
-  local first = at + 5
-  if ARGV[at] == 'complete' and ARGV[at + 4] == '0' then
-    return item, first
-  end
-  local last = first + whole('Finish', 'n', ARGV[at + 4]) - 1
-  read_details(item, ARGV[at], first, last)
-  return item, last + 1
-end
-local function give(items)
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
+elseif which == 'give' then
+local items = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -1096,7 +1186,7 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
@@ -1162,10 +1252,6 @@ local function move_history(jid, text)
     end
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
     do
@@ -1185,6 +1271,30 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -1192,7 +1302,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -1246,25 +1360,15 @@ local function read_failing()
   return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
   do
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
@@ -1315,7 +1419,7 @@ local function give_up(item, worker, fields)
   do
     local queue = item.current
     if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
+      seldom1('wake', queue)
     end
   end
 end
@@ -1356,28 +1460,22 @@ local function fail(worker, item)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
     try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
   end
-  local cap, keep = read_failing()
-  record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
+  local cap, keep
   do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
-      end
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+    cap, keep = finite(values[1], 100), values[2]
+  end
+  do
+    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
+  tally_failure(item.current)
   file_failure(jid, keep)
   if item.stored then
-    job_ended(jid, item.stored, 'failed')
+    seldom1('job_ended', jid, item.stored, 'failed')
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -1397,7 +1495,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
   if item.stored then
-    job_ended(item.jid, item.stored, 'failed')
+    seldom1('job_ended', item.jid, item.stored, 'failed')
   end
 end
 local function retry(worker, item)
@@ -1453,8 +1551,8 @@ end
       item.problem = release(worker, item)
     end
   end
-end
-local function to_complete(items)
+elseif which == 'to_complete' then
+local items = ...
   local found = {}
   for i = 1, #items do
     if not items[i].action or items[i].action == 'complete' then
@@ -1462,6 +1560,7 @@ local function to_complete(items)
     end
   end
   return found
+end
 end
 local items, completed = {}, 0
 local at, n = 3, 0
@@ -1473,7 +1572,10 @@ while at <= #ARGV do
   end
 end
 if n > 1000 then
-  reject('Finish', 'More than 1000 jobs')
+  do
+    local area, message = 'Finish', 'More than 1000 jobs'
+    error(area .. '(): ' .. message)
+  end
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -1483,8 +1585,8 @@ end
 if completed == n then
   complete(worker, items)
 else
-  complete(worker, to_complete(items))
-  give(items)
+  complete(worker, seldom2('to_complete', items))
+  seldom2('give', items)
 end
 local outcomes = {unpack(items)} -- has its size at once
 for i = 1, n do

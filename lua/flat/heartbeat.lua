@@ -22,13 +22,6 @@ local function write_first(...)
   end
   return reply
 end
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 
 
 local stamp = ARGV[1]
@@ -48,6 +41,13 @@ else
 end
 
 local function own_lock_time(text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -69,9 +69,26 @@ local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds = finite(own, 0)
+    local seconds
+    repeat
+      local text, default = own, 0
+      local n = tonumber(text)
+      if n and n - n == 0 then
+        seconds = n
+        break
+      end
+      seconds = default
+    until true
     if seconds <= 0 then
-      seconds = finite(general, 0)
+      repeat
+        local text, default = general, 0
+        local n = tonumber(text)
+        if n and n - n == 0 then
+          seconds = n
+          break
+        end
+        seconds = default
+      until true
     end
     return seconds > 0 and seconds or 60
   end

@@ -78,6 +78,15 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+
+
+
+
+
+local function bring_due(queue, recur, scheduled, limit)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -87,15 +96,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-
-
-
-
-
-local function bring_due(queue, recur, scheduled, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function names_of(text)
   local found = {}
@@ -258,7 +258,20 @@ local function names_queue()
 end
 local function last_put(entries)
   for i = #entries, 1, -1 do
-    local happened = list_of(entries[i])
+    local happened
+    repeat
+      local text = entries[i]
+      if not text then
+        happened = {}
+        break
+      end
+      local ok, list = pcall(cjson.decode, text)
+      if ok and type(list) == 'table' then
+        happened = list
+        break
+      end
+      happened = {}
+    until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
       return happened[3].q or happened[3].queue -- reqless says queue
     end

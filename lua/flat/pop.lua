@@ -36,9 +36,6 @@ local function finite(text, default)
   end
   return default
 end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -84,26 +81,8 @@ end
 
 
 
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
+
 
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -120,132 +99,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function unusual_entry(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local item = list_of(text)
-  local object = item[3]
-  if type(object) ~= 'table' then
-    object = {data = object}
-  end
-  object.when = item[1]
-  object.what = item[2]
-  local ok, encoded = pcall(cjson.encode, object)
-  return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '[]'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-
-local function options_member(text)
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-end
-
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
-  end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-end
 
 
 
@@ -254,35 +107,14 @@ end
 
 
 
-local function begin_day(kind, day, queue)
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function prune_histograms(kind, day, queue)
-  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
-  for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
-      do
-        local run, operation, key, list = call, 'hdel', key, buckets
-        for from = 1, #list, 1000 do
-          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-        end
-      end
-    end
-  end
-end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
-  prune_histograms(kind, day, queue)
-end
+
+
+
+
+
+
+
+
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -321,7 +153,159 @@ end
 
 
 
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'unusual_entry' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local item = list_of(text)
+  local object = item[3]
+  if type(object) ~= 'table' then
+    object = {data = object}
+  end
+  object.when = item[1]
+  object.what = item[2]
+  local ok, encoded = pcall(cjson.encode, object)
+  return ok and encoded or '{}'
+elseif which == 'options_member' then
+local text = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'begin_day' then
+local kind, day, queue = ...
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -436,7 +420,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -554,10 +544,6 @@ local function job_ended(jid, stored, state)
     release_claim(jid, stored, state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -572,7 +558,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -622,7 +612,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -630,14 +626,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -741,7 +745,7 @@ local function expire(queue, limit, settings)
       do
         local jid, text = jid, job[4]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
@@ -755,7 +759,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -768,7 +778,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -801,23 +815,19 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  return jids
+  return length
 end
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
@@ -827,8 +837,8 @@ end
   if rest[4] then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
-end
-local function lock_special(key, job, worker, settings)
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -858,6 +868,7 @@ end
     unpack(more))
   return ends
 end
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -874,13 +885,21 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
           if job[9] or settings.lock_time then
-            ends = lock_special(key, job, worker, settings)
+            ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
@@ -935,7 +954,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -959,29 +978,83 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-      (more or '') .. '}'
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '[]'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 
@@ -1076,12 +1149,12 @@ if count > 0 then
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -1100,6 +1173,8 @@ do
   local texts = out
   if #texts == 0 then
     return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

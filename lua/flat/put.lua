@@ -42,9 +42,6 @@ local function count_existing(keys)
   return count
 end
 
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -52,8 +49,10 @@ local function number(area, name, text)
       Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
       Priority = 'missing or not', Stats = 'missing or not',
     }
-    reject(area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' ..
-      tostring(text))
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
   end
   return n
 end
@@ -64,7 +63,10 @@ local function named(area, name, text)
       local words = {
         Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
       }
-      reject(area, words[area] or 'Arg "' .. name .. '" missing')
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     return text
   end
@@ -79,48 +81,53 @@ local function names(area, name, text)
     local area, name, text = area, name, text
     local ok, value, problem = pcall(cjson.decode, text)
     if not ok or problem then
-      reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
     end
     list = value
   end
   if type(list) ~= 'table' then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   local members = 0
   for _ in pairs(list) do
     members = members + 1
   end
   if members ~= #list then
-    reject(area, 'Arg "' .. name .. '" is not a JSON array')
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = 1, #list do
     if type(list[i]) == 'number' then
       list[i] = tostring(list[i])
     elseif type(list[i]) ~= 'string' then
-      reject(area, 'Arg "' .. name .. '" is not a JSON array of strings')
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
     end
   end
   return list
 end
-local function read_dependencies(area, text)
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-end
+local seldom1
+
 local function options(area, first, last)
   local given = {}
   if last < first then
     return given
   end
   if (last - first) % 2 == 0 or last > #ARGV then
-    reject(area, 'Odd number of additional args')
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
   end
   for i = first, last, 2 do
     given[ARGV[i]] = ARGV[i + 1]
@@ -158,20 +165,11 @@ local function wake(queue)
     end
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
 
 
 
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
+
+
 
 
 
@@ -182,17 +180,91 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+
+
+
+
+
+
+
+
+
+local claiming = false
+
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  return 'waiting'
+end
+
+
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-
-
-local function add_tags(jid, tags, first)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -201,14 +273,8 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-
-
-
-
-
-local claiming = false
-local function prepare(worker, groups, in_order)
+elseif which == 'prepare' then
+local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -322,7 +388,20 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function forget_failure(jid, queue, failure)
-  local details = list_of(failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
   do
     local jid, failure, count = jid, details
     if type(failure.group) == 'string' then
@@ -552,7 +631,10 @@ local function read_before(item, before, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
-    reject('Put', problem)
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
   end
   item.others, item.waits = others, item.waits or #others > 0
 end
@@ -633,57 +715,25 @@ end
     end
   end
   return refused
-end
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-local function jids_of(group)
+elseif which == 'jids_of' then
+local group = ...
   local jids = {}
   for i = 1, #group do
     jids[i] = group[i].jid
   end
   return jids
-end
-local function soonest(group)
+elseif which == 'soonest' then
+local group = ...
   local delay = math.huge
   for i = 1, #group do
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'read_rare' then
+local given, checked = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
-local function read_rare(given, checked)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -738,6 +788,7 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+end
 
 do
   local at = 2
@@ -747,7 +798,10 @@ do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
-      reject('Put', 'Arg "klass" missing')
+      do
+        local area, message = 'Put', 'Arg "klass" missing'
+        error(area .. '(): ' .. message)
+      end
     end
     local given = none
     if last >= first then
@@ -759,7 +813,10 @@ do
         local area, name, text = 'Put', 'data', data
         local ok, value, problem = pcall(cjson.decode, text)
         if not ok or problem then
-          reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200))
+          do
+            local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+            error(area .. '(): ' .. message)
+          end
         end
       end
     end
@@ -774,8 +831,8 @@ do
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -814,7 +871,7 @@ do
     end
     local refused
     if not plain then -- else no job is there
-      refused = prepare(worker, groups, in_order)
+      refused = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -847,11 +904,11 @@ do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
                 if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  trim_history(key .. '-history', length, cap)
+                  seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
               if #tags > 0 then
-                add_tags(item.jid, tags, 1)
+                seldom1('add_tags', item.jid, tags, 1)
                 stored_tags = cjson.encode(tags)
               end
               call('hset', key,
@@ -868,7 +925,7 @@ do
                 'remaining', retries,
                 'time', stamp, unpack(item.more))
               if item.waits then
-                keep_delay(key, item.delay, item.checked)
+                seldom1('keep_delay', key, item.delay, item.checked)
               end
             end
             try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
@@ -893,7 +950,7 @@ do
           end
           if tracked then
             do
-              local channel, jids = 'put', jids_of(group)
+              local channel, jids = 'put', seldom1('jids_of', group)
               local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
               for i = 1, #scores do
                 if scores[i] then
@@ -912,7 +969,7 @@ do
             end
           end
           if idle then
-            wake_for(queue, soonest(group))
+            seldom1('wake_for', queue, seldom1('soonest', group))
           end
         end
       end

@@ -63,17 +63,43 @@ else
 end
 
 
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+
+
+
+
+
+
+
+
+
+
+
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 
 
-
-
-
-
-
-local function move_history(jid, text)
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -119,28 +145,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-
-
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -152,9 +158,10 @@ local function wake(queue)
       return true
     end
   end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
 end
 
 
@@ -174,7 +181,7 @@ local function read_owned(area, item, worker)
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
   if item.result then
-    item.ended = result_field('failed', job[8], item.result)
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
   end
 end
 local function enqueue(item, queue, score)
@@ -204,7 +211,7 @@ local function release(worker, item)
     do
       local jid, text = item.jid, item.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     if item.grace then
@@ -218,11 +225,11 @@ local function release(worker, item)
     do
       local queue = item.current
       if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-        wake(queue)
+        seldom1('wake', queue)
       end
     end
   end
-  wake_for(item.current, item.delay)
+  seldom1('wake_for', item.current, item.delay)
 end
 
 local jid

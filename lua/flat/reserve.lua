@@ -53,9 +53,6 @@ local function finite(text, default)
   end
   return default
 end
-local function queue_key(queue, part)
-  return prefix .. 'q:' .. queue .. '-' .. part
-end
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -117,21 +114,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
+local seldom1
 
 
 
@@ -142,35 +125,8 @@ end
 
 
 
-local function begin_day(kind, day, queue)
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function prune_histograms(kind, day, queue)
-  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
-  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
-  for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
-      do
-        local run, operation, key, list = call, 'hdel', key, buckets
-        for from = 1, #list, 1000 do
-          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-        end
-      end
-    end
-  end
-end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
-  prune_histograms(kind, day, queue)
-end
+
+
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -226,7 +182,59 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_due(queue, settings, wanted, lost, recur, scheduled)
+
+local function take_work(run, queue, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  if #jids > 0 then
+    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    if type(removed) == 'table' then
+      return none
+    end
+  end
+  return jids
+end
+
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'begin_day' then
+local kind, day, queue = ...
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function prune_histograms(kind, day, queue)
+  local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
+  local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  for age = math.max(from, 0) + 1, to do
+    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local buckets = {}
+    for _, field in ipairs(try('hkeys', key)) do
+      if string.find(field, '^[smhd]%-?%d+$') then
+        buckets[#buckets + 1] = field
+      end
+    end
+    if #buckets > 0 then
+      do
+        local run, operation, key, list = call, 'hdel', key, buckets
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
+end
+  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  prune_histograms(kind, day, queue)
+elseif which == 'take_due' then
+local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -368,7 +376,13 @@ local function spawn_due(queue, parent, due, limit)
         'spawned_from_jid', parent)
       call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
-      record((prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue})))
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
     end
     at = at + interval
     spawned = spawned + 1
@@ -486,10 +500,6 @@ local function job_ended(jid, stored, state)
     release_claim(jid, stored, state)
   end
 end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -504,7 +514,11 @@ local function uncount_failure(queue, failure)
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -554,7 +568,13 @@ local function file_failure(jid, keep)
   end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
-  record((prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
@@ -562,14 +582,22 @@ local function mark_exhausted(jid, queue, group, failure, cap)
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
       local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
       if try('hincrby', key, field, by) == by then
-        expire_stats(key, day)
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
       end
     end
   end
@@ -687,7 +715,13 @@ local function expire(queue, limit, settings)
               try('publish', prefix .. channel, jid)
             end
           end
-          record((prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap)
+          do
+            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+          end
           call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
           do
             local jid, worker = jid, worker
@@ -700,7 +734,11 @@ local function expire(queue, limit, settings)
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
             local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
             if try('hincrby', key, field, by) == by then
-              expire_stats(key, day)
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
             end
           end
         end
@@ -733,19 +771,8 @@ end
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
-end
-local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
-  if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
-local function read_rest(jid, key, job, recorded, cap)
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -758,6 +785,13 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -793,43 +827,6 @@ local function adopt_before(jid, text, recorded, cap)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
-  end
-end
-local function lock_special(key, job, worker, settings)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function own_lock_time(text)
-  local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
-  return seconds > 0 and seconds or nil
-end
-  local stored, seconds, more = job[9] or '', settings.lock_time, {}
-  if seconds then
-    more = {'grace', '1.0'}
-  end
-  if has_option(stored, 'q') then
-    more[#more + 1] = 'x:place'
-    more[#more + 1] = job[8] or stamp
-  end
-  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
-  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
-    unpack(more))
-  return ends
-end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -846,13 +843,21 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
           if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+            seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
           if job[9] or settings.lock_time then
-            ends = lock_special(key, job, worker, settings)
+            ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
@@ -907,7 +912,7 @@ local function lock(queue, jids, worker, settings, show, out)
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -920,6 +925,44 @@ local function lock(queue, jids, worker, settings, show, out)
       end
     until true
   end
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 end
 
 local worker
@@ -1128,17 +1171,8 @@ local take = #queues == 1 and call or try
 local marks, chosen = string.rep('0', #queues), '0'
 local remembers = #queues > 1 and order ~= 'shuffled'
 local filled, found_empty = none, {}
-local function mark(list, with)
-  local marked = {}
-  for i = 1, #list do
-    marked[list[i]] = true
-  end
-  for i = 1, #queues do
-    if marked[queues[i]] then
-      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
-    end
-  end
-end
+local seldom2
+
 local function is_empty(queue)
   if #queues == 1 then
     return false
@@ -1170,12 +1204,12 @@ local function open_one(i, n)
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
     settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      queue_key(queue, 'scheduled')) > 0
+      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = take_due(queue, settings, wanted, lost, recur, scheduled)
+      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
     expired = none
@@ -1214,7 +1248,106 @@ local function reserved_values(heartbeat)
 end
 local function lock_from(i, jids, out)
   if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out)
+    do
+      local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
+      for first = 1, #jids, 500 do
+        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local n, count = 0, #jids
+          for i = 1, count do
+            local jid = jids[i]
+            local key = (prefix .. 'j:' .. jid)
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            if job[1] or not job.err and call('exists', key) == 1 then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if job[9] or settings.lock_time then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local fields = {'total', 'mean', 'vk'}
+            local seen = count_buckets(durations, fields)
+            local values = try('hmget', key, unpack(fields))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
+            for i = 4, #fields do
+              update[2 * i - 1] = fields[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
   end
 end
 local function take_ordered(out)
@@ -1240,7 +1373,21 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
-local function take_round_robin(out)
+
+seldom2 = function(which, ...)
+if which == 'mark' then
+local list, with = ...
+  local marked = {}
+  for i = 1, #list do
+    marked[list[i]] = true
+  end
+  for i = 1, #queues do
+    if marked[queues[i]] then
+      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
+    end
+  end
+elseif which == 'take_round_robin' then
+local out = ...
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -1303,8 +1450,7 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0
-end
-local function become_idle()
+elseif which == 'become_idle' then
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1384,11 +1530,12 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
+end
 local function take_all(out)
   if order == 'ordered' then
     take_ordered(out)
   else
-    take_round_robin(out)
+    seldom2('take_round_robin', out)
   end
 end
 local out = {}
@@ -1399,7 +1546,7 @@ if remembers then
     if type(stored) == 'string' and #stored == #queues and not since.err then
       marks, filled = stored, since
       if #filled > 0 then
-        mark(filled, '0')
+        seldom2('mark', filled, '0')
       end
     end
   end
@@ -1413,7 +1560,7 @@ if remembers and #found_empty > 0 then
   do
     local empty = prefix .. 'x:empty'
     local first = call('exists', empty) == 0
-    mark(found_empty, '1')
+    seldom2('mark', found_empty, '1')
     try('hset', empty, table.concat(queues, '\0'), marks)
     if first then
       call('expire', empty, 1)
@@ -1427,7 +1574,7 @@ write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count then
-  wait, claimed = become_idle()
+  wait, claimed = seldom2('become_idle')
   listeners, listens = count_listeners()
 else
   listeners = become_busy()

@@ -80,17 +80,83 @@ else
 end
 
 
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
+local seldom1
+
+
+
+
+
+
+
+
+
+
+
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 
 
 
 
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 
 
-
-local function move_history(jid, text)
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+local function enqueue(item, queue, score)
+  local state, part = 'waiting', 'work'
+  if item.delay > 0 then
+    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
+  end
+  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  if type(reply) == 'table' then
+    return nil, reply.err
+  end
+  return state
+end
+seldom1 = function(which, ...)
+if which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -136,28 +202,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-
-
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
     local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
@@ -169,18 +215,11 @@ local function wake(queue)
       return true
     end
   end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_unlisted(queue)
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'know_unlisted' then
+local queue = ...
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
 end
@@ -188,63 +227,8 @@ end
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
-end
-
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = result_field('failed', job[8], item.result)
-  end
-end
-local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
-  do
-    local jid, text = item.jid, item.history
-    if text then
-      move_history(jid, text)
-    end
-  end
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  do
-    local queue = item.current
-    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      wake(queue)
-    end
-  end
-end
-local function enqueue(item, queue, score)
-  local state, part = 'waiting', 'work'
-  if item.delay > 0 then
-    state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
-  end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
-  if type(reply) == 'table' then
-    return nil, reply.err
-  end
-  return state
-end
-local function exhaust(worker, item, queue, group, failure)
+elseif which == 'exhaust' then
+local worker, item, queue, group, failure = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -263,7 +247,7 @@ local function without_letter(text, letter)
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
   local result = string.match(stored, '^%a+|[^|]*|(.*)$')
   if result and string.sub(stored, 1, #belongs) ~= belongs then
     call('hset', key, 'x:result', belongs .. result)
@@ -472,6 +456,30 @@ local function add_result(item, fields)
   fields[#fields + 1] = 'x:result'
   fields[#fields + 1] = item.ended
 end
+local function give_up(item, worker, fields)
+  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      seldom1('wake', queue)
+    end
+  end
+end
   group = group or 'failed-retries-' .. queue
   failure = failure or
     cjson.encode({group = group, message = ('Job exhausted retries in queue "' .. item.current .. '"'), when = now, worker = ''})
@@ -491,6 +499,7 @@ end
     job_ended(item.jid, item.stored, 'failed')
   end
 end
+end
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then
@@ -503,7 +512,7 @@ local function retry(worker, item)
     failure = cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})
   end
   if item.remaining < 0 then
-    return exhaust(worker, item, queue, group, failure)
+    return seldom1('exhaust', worker, item, queue, group, failure)
   end
   local state
   state, problem = enqueue(item, queue, (finite(item.priority, 0) - now / 10000000000))
@@ -514,12 +523,36 @@ local function retry(worker, item)
   if failure then
     fields[5], fields[6] = 'failure', failure
   end
-  give_up(item, worker, fields)
+  do
+    local item, worker, fields = item, worker, fields
+    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
+    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    do
+      local jid, text = item.jid, item.history
+      if text then
+        seldom1('move_history', jid, text)
+      end
+    end
+    if item.grace then
+      call('hdel', item.key, 'grace')
+    end
+    if item.data ~= '' then
+      fields[#fields + 1] = 'data'
+      fields[#fields + 1] = item.data
+    end
+    call('hset', item.key, unpack(fields))
+    do
+      local queue = item.current
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        seldom1('wake', queue)
+      end
+    end
+  end
   if queue ~= item.current then
-    know_unlisted(queue)
+    seldom1('know_unlisted', queue)
     note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
-  wake_for(queue, item.delay)
+  seldom1('wake_for', queue, item.delay)
 end
 
 local item = {

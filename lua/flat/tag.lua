@@ -57,25 +57,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
+local seldom1
+
 
 
 local stamp = ARGV[1]
@@ -94,7 +77,28 @@ else
   end
 end
 
-local function add_tags(jid, tags, first)
+seldom1 = function(which, ...)
+if which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -103,6 +107,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
 end
 
 local action = ARGV[2]
@@ -121,7 +126,7 @@ if action == 'add' or action == 'remove' then
       error(area .. '(): ' .. message)
     end
   end
-  local tags = names_of(stored)
+  local tags = seldom1('names_of', stored)
   if action == 'add' then
     local known = #tags
     do
@@ -138,7 +143,7 @@ if action == 'add' or action == 'remove' then
       end
       tags = list
     end
-    add_tags(jid, tags, known + 1)
+    seldom1('add_tags', jid, tags, known + 1)
   else
     do
       local list, other, first = tags, ARGV, 4
