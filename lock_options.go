@@ -46,9 +46,9 @@ const (
 )
 
 // OnLost is where a job goes when its worker has lost its lock, as in OnLost([Last]). The default
-// is [First], or what the job had. It says nothing of jobs that are timed out ([Job.Timeout]), which
-// are always the first. A lost job that waits because of [ConfigBackoffInitialDelay] is put back as
-// other scheduled jobs are.
+// is [First], or what the job had. It says nothing of jobs that are timed out ([Job.Timeout]),
+// which are always the first. A lost job that waits because of [ConfigBackoffInitialDelay] is put
+// back as other scheduled jobs are.
 type OnLost Place
 
 func (o OnLost) applyPut(c *callOptions) { c.onLost = (*Place)(&o) }
