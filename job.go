@@ -76,6 +76,9 @@ type Job struct {
 	// Klass names the work to do.
 	Klass string `json:"klass"`
 
+	// LockTime is how long each lock on the job lasts, or 0 if the queue decides: see [LockTime].
+	LockTime time.Duration `json:"lock_time,omitempty"`
+
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
 	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
@@ -347,8 +350,8 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
 }
 
-// Heartbeat renews the job's lock for the queue's heartbeat time, saves its data, and returns when
-// the lock now ends, in whole seconds.
+// Heartbeat renews the job's lock for its [LockTime], or else for the queue's heartbeat time, saves
+// its data, and returns when the lock now ends, in whole seconds.
 func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	if err := j.held("heartbeat"); err != nil {
 		return time.Time{}, err

@@ -13,12 +13,15 @@ import (
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
 	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [Priority], [Retries] or [Tags].
+	// [LockTime], [OnLost], [Priority], [Retries] or [Tags].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
 	// [Headers], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
+
+	// A PopOption is an option for [Queue.Pop]: [LockTime].
+	PopOption interface{ applyPop(*callOptions) }
 
 	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
 	RetryOption interface{ applyRetry(*callOptions) }
@@ -45,6 +48,9 @@ type callOptions struct {
 
 	headers   map[string]string
 	noHeaders bool // an existing job loses its headers, unless there are others
+
+	lockTime *time.Duration
+	onLost   *Place
 
 	conditions []condition // at most one, or the same several times, once checked
 }
@@ -205,6 +211,9 @@ func (c *callOptions) check(op string) error {
 		}
 	}
 	if err := c.checkConditions(op); err != nil {
+		return err
+	}
+	if err := c.checkLock(op); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -286,7 +286,9 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 
 // Pop locks at most count jobs, as [Queue.Pop] does, from one shard after another, in random order.
 // If a shard fails, Pop returns the jobs that it has locked so far along with the error.
-func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
+func (q *ShardedQueue) Pop(
+	ctx context.Context, count int, options ...PopOption,
+) ([]*Job, error) {
 	var jobs []*Job
 	if count < 1 {
 		return nil, invalid("pop", "", "the count %d is not positive", count)
@@ -295,7 +297,7 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 		if len(jobs) == count {
 			break
 		}
-		more, err := q.shards.clients[i].Queue(q.name).Pop(ctx, count-len(jobs))
+		more, err := q.shards.clients[i].Queue(q.name).Pop(ctx, count-len(jobs), options...)
 		jobs = append(jobs, more...)
 		if err != nil {
 			return jobs, err

@@ -325,6 +325,14 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -611,6 +619,21 @@ local function put_off(queue, jid, delay)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
+local function put_back(queue, jid, stored)
+  local _, values = split_options(stored)
+  if values.q ~= 'last' and values.q ~= 'place' then
+    return false
+  end
+  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  if values.q == 'place' then
+    at = finite(job[2], now)
+  end
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  wake_for(queue, 0)
+  return true
+end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
@@ -625,6 +648,8 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
+    return nil
+  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
     return nil
   end
   return jid
@@ -646,7 +671,8 @@ local function expire(queue, limit, settings)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
-      if grace <= 0 or not warned then
+      local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+      if sudden or not warned then
         do
           local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
           do
@@ -673,7 +699,7 @@ local function expire(queue, limit, settings)
           end
         end
       end
-      if grace <= 0 or warned then
+      if sudden or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
@@ -728,6 +754,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -748,9 +804,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -808,7 +869,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
@@ -889,6 +951,13 @@ do
   count = n
 end
 local timed = ARGV[5] == 'timed'
+local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
+if lock_for and lock_for < 0 then
+  do
+    local area, message = 'Pop', 'Arg "lock" is negative: ' .. ARGV[6]
+    error(area .. '(): ' .. message)
+  end
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -905,6 +974,9 @@ do
     cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
+end
+if lock_for then
+  settings.lock_time = lock_for
 end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '{}'
@@ -2716,6 +2788,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -2731,30 +2810,29 @@ else
     stamp = string.format('%.17g', now)
   end
 end
+local function own_lock_time(text)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
+    local seconds = finite(own, 0)
     if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
+      seconds = finite(general, 0)
     end
     return seconds > 0 and seconds or 60
   end
@@ -2801,7 +2879,7 @@ if data then
   end
 end
 local key = (prefix .. 'j:' .. jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
   local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
@@ -2838,7 +2916,7 @@ do
     end
   end
 end
-local expires = now + heartbeat_of(queue)
+local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
@@ -7494,6 +7572,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -7514,9 +7622,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -7574,7 +7687,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
@@ -9710,6 +9824,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local stamp = ARGV[1]
 local now
 if stamp == '' then
@@ -9724,6 +9845,22 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
+end
+local function own_lock_time(text)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
 end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -9744,26 +9881,9 @@ local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
+    local seconds = finite(own, 0)
     if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
+      seconds = finite(general, 0)
     end
     return seconds > 0 and seconds or 60
   end
@@ -9785,17 +9905,21 @@ end
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
-  heartbeats[queue] = heartbeats[queue] or heartbeat_of(queue)
+  local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
+  if not seconds then
+    seconds = heartbeat_of(queue)
+    heartbeats[queue] = seconds
+  end
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
-  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = string.format('%.17g', (now + heartbeats[queue]))
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+  its.locks[#its.locks + 1] = string.format('%.17g', (now + seconds))
   its.locks[#its.locks + 1] = jid
 end
 for i = 3, #ARGV do
@@ -9819,7 +9943,7 @@ for queue, its in pairs(by_queue) do
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
-        outcomes[job.at] = string.format('%.17g', heartbeats[queue])
+        outcomes[job.at] = string.format('%.17g', job.lasts)
       end
     end
   end
@@ -10832,6 +10956,14 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -11118,6 +11250,21 @@ local function put_off(queue, jid, delay)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
+local function put_back(queue, jid, stored)
+  local _, values = split_options(stored)
+  if values.q ~= 'last' and values.q ~= 'place' then
+    return false
+  end
+  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  if values.q == 'place' then
+    at = finite(job[2], now)
+  end
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  wake_for(queue, 0)
+  return true
+end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
@@ -11132,6 +11279,8 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
+    return nil
+  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
     return nil
   end
   return jid
@@ -11153,7 +11302,8 @@ local function expire(queue, limit, settings)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
-      if grace <= 0 or not warned then
+      local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+      if sudden or not warned then
         do
           local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
           do
@@ -11180,7 +11330,7 @@ local function expire(queue, limit, settings)
           end
         end
       end
-      if grace <= 0 or warned then
+      if sudden or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
@@ -11275,6 +11425,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -11295,9 +11475,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -11355,7 +11540,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
@@ -11632,7 +11818,7 @@ local function open(i, n)
 end
 local function reserved_values(heartbeat)
   local last = '\1' .. stamp .. '\1' .. heartbeat
-  return function(jid, job)
+  return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
     local remaining, data, tags, time = job[5], job[6], job[7], job[8]
     local usual = klass and queue and priority and retries and remaining and data and tags and
@@ -11644,7 +11830,8 @@ local function reserved_values(heartbeat)
         last
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
+      job[9] and string.format('%.17g', (tonumber(ends) - now)) or heartbeat,
       job[10] or false, job[11] or false, job[9] or nil,
     }
   end

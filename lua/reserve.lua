@@ -270,7 +270,7 @@ end
 -- of the work of an array.
 local function reserved_values(heartbeat)
   local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
-  return function(jid, job)
+  return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
     local usual = klass and queue and priority and retries and remaining and data and tags and
@@ -282,7 +282,8 @@ local function reserved_values(heartbeat)
         last
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
+      job[OPTIONS] and exact(tonumber(ends) - now) or heartbeat,
       job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
     }
   end

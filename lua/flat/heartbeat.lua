@@ -1,10 +1,11 @@
--- heartbeat: renews a worker's lock on its job for the queue's heartbeat.
+-- heartbeat: renews a worker's lock on its job for the queue's heartbeat, or the job's own lock
+-- time.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker [, data]
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
--- Cost     6 commands
+-- Cost     6 commands; 5 for a job with a lock time of its own
 -- Repeat   safe
 -- Needs    del hdel hmget hset time zadd
 
@@ -20,6 +21,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 
 
@@ -39,31 +47,31 @@ else
   end
 end
 
+local function own_lock_time(text)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+
 
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   do
     local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
+    local seconds = finite(own, 0)
     if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
+      seconds = finite(general, 0)
     end
     return seconds > 0 and seconds or 60
   end
@@ -111,7 +119,7 @@ if data then
   end
 end
 local key = (prefix .. 'j:' .. jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
   local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
@@ -148,7 +156,7 @@ do
     end
   end
 end
-local expires = now + heartbeat_of(queue)
+local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then

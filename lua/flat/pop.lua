@@ -1,11 +1,13 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, worker, count [, 'timed']
+-- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text
+--          popped_at, since when it is this worker's; both as text.
+--          lock: for how many seconds the jobs are locked, without a grace period after that,
+--          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
@@ -343,6 +345,14 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -629,6 +639,21 @@ local function put_off(queue, jid, delay)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
+local function put_back(queue, jid, stored)
+  local _, values = split_options(stored)
+  if values.q ~= 'last' and values.q ~= 'place' then
+    return false
+  end
+  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  if values.q == 'place' then
+    at = finite(job[2], now)
+  end
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  wake_for(queue, 0)
+  return true
+end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
@@ -643,6 +668,8 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
+    return nil
+  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
     return nil
   end
   return jid
@@ -664,7 +691,8 @@ local function expire(queue, limit, settings)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
-      if grace <= 0 or not warned then
+      local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+      if sudden or not warned then
         do
           local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
           do
@@ -691,7 +719,7 @@ local function expire(queue, limit, settings)
           end
         end
       end
-      if grace <= 0 or warned then
+      if sudden or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
@@ -746,6 +774,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -766,9 +824,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -826,7 +889,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
@@ -908,6 +972,13 @@ do
   count = n
 end
 local timed = ARGV[5] == 'timed'
+local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
+if lock_for and lock_for < 0 then
+  do
+    local area, message = 'Pop', 'Arg "lock" is negative: ' .. ARGV[6]
+    error(area .. '(): ' .. message)
+  end
+end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -924,6 +995,9 @@ do
     cap = finite(values[4], 100),
     tracked = true, -- some jobs may be
   }
+end
+if lock_for then
+  settings.lock_time = lock_for
 end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'

@@ -302,6 +302,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -322,9 +352,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -382,7 +417,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end

@@ -277,6 +277,14 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -563,6 +571,21 @@ local function put_off(queue, jid, delay)
   call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
   wake_for(queue, delay)
 end
+local function put_back(queue, jid, stored)
+  local _, values = split_options(stored)
+  if values.q ~= 'last' and values.q ~= 'place' then
+    return false
+  end
+  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  if values.q == 'place' then
+    at = finite(job[2], now)
+  end
+  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  wake_for(queue, 0)
+  return true
+end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
   call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
@@ -577,6 +600,8 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
+    return nil
+  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
     return nil
   end
   return jid
@@ -598,7 +623,8 @@ local function expire(queue, limit, settings)
         end
       end
       try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
-      if grace <= 0 or not warned then
+      local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+      if sudden or not warned then
         do
           local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
           do
@@ -625,7 +651,7 @@ local function expire(queue, limit, settings)
           end
         end
       end
-      if grace <= 0 or warned then
+      if sudden or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end
@@ -720,6 +746,36 @@ end
     call('hdel', key, 'grace')
   end
 end
+local function lock_special(key, job, worker, settings)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
     local some = {unpack(jids, first, math.min(first + 499, #jids))}
@@ -740,9 +796,14 @@ local function lock(queue, jids, worker, settings, show, out)
           if entries ~= 2 or string.find(jid, '-', 1, true) then
             read_rest(jid, key, job, popped, cap)
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = lock_special(key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -800,7 +861,8 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
@@ -1078,7 +1140,7 @@ local function open(i, n)
 end
 local function reserved_values(heartbeat)
   local last = '\1' .. stamp .. '\1' .. heartbeat
-  return function(jid, job)
+  return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
     local remaining, data, tags, time = job[5], job[6], job[7], job[8]
     local usual = klass and queue and priority and retries and remaining and data and tags and
@@ -1090,7 +1152,8 @@ local function reserved_values(heartbeat)
         last
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
+      job[9] and string.format('%.17g', (tonumber(ends) - now)) or heartbeat,
       job[10] or false, job[11] or false, job[9] or nil,
     }
   end

@@ -71,6 +71,13 @@ local function write_options(key, old, given) -- cold
   end
 end
 
+-- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
+local function own_lock_time(text) -- cold
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+
 -- The member of a job's JSON that shows its options, or ''.
 local function options_member(text) -- cold
   local letters = split_options(text)

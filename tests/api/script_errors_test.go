@@ -115,6 +115,8 @@ var refusals = []refusal{
 	{"pop|q", `Pop(): Arg "worker" missing`, nil},
 	{"pop|q|w1", `Pop(): Arg "count" missing or not a number: nil`, nil},
 	{"pop|q|w1|2147483648", `Pop(): Arg "count" is not a whole number: 2147483648`, nil},
+	{"pop|q|w1|1|timed|x", `Pop(): Arg "lock" missing or not a number: x`, nil},
+	{"pop|q|w1|1|timed|-1", `Pop(): Arg "lock" is negative: -1`, nil},
 	{"priority", `Job(): no jid provided`, nil},
 	{"priority|waiting|high", `Priority(): Arg "priority" missing or not a number: high`, nil},
 	{"priority|unknown|1", `Priority(): Job unknown does not exist`, qless.ErrNotFound},
