@@ -13386,10 +13386,11 @@ if #ARGV < 9 or #ARGV > 1008 then
   end
 end
 local queues = {unpack(ARGV, 9)}
-for i = 1, #queues do
-  if queues[i] == '' then
+local list = table.concat(queues, '\0')
+if queues[1] == '' or queues[#queues] == '' or string.find(list, '\0\0', 1, true) then
+  for i = 1, #queues do
     repeat
-      local area, name, text = 'Reserve', 'queue', ''
+      local area, name, text = 'Reserve', 'queue', queues[i]
       do
         local area, name, text = area, name, text ~= '' and text
         if not text then
@@ -13529,26 +13530,22 @@ if limit == 0 then
 end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
-local marks, chosen = string.rep('0', #queues), '0'
-local remembers = #queues > 1 and order ~= 'shuffled'
-local filled, found_empty = none, {}
-local seldom2
-local function is_empty(queue)
+local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
+local filled = none
+local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = (prefix .. 'q:' .. queue .. '-' .. '')
+  local key = (prefix .. 'q:' .. queues[i] .. '-' .. '')
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     return false
   end
-  if chosen == '0' then
-    found_empty[#found_empty + 1] = queue
-  end
+  found_empty[#found_empty + 1] = i
   return true
 end
 local function open_one(i, n)
   local queue = queues[i]
-  if paused[i] == 1 or is_empty(queue) then
+  if paused[i] == 1 or is_empty(i) then
     return none, 0
   end
   settings[i] = read_settings(queue)
@@ -13733,19 +13730,9 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
+local seldom2
 seldom2 = function(which, ...)
-if which == 'mark' then
-local list, with = ...
-  local marked = {}
-  for i = 1, #list do
-    marked[list[i]] = true
-  end
-  for i = 1, #queues do
-    if marked[queues[i]] then
-      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
-    end
-  end
-elseif which == 'take_round_robin' then
+if which == 'take_round_robin' then
 local out = ...
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
@@ -13898,34 +13885,52 @@ local function take_all(out)
   end
 end
 local out = {}
-if remembers then
+local several = #queues > 1 and order ~= 'shuffled'
+if several then
   do
-    local stored = try('hget', prefix .. 'x:empty', table.concat(queues, '\0'))
-    local since = try('smembers', prefix .. 'x:filled')
-    if type(stored) == 'string' and #stored == #queues and not since.err then
-      marks, filled = stored, since
-      if #filled > 0 then
-        seldom2('mark', filled, '0')
+    local stored = try('hget', prefix .. 'x:empty', list)
+    if type(stored) == 'string' and #stored == #queues then
+      local since = try('smembers', prefix .. 'x:filled')
+      if not since.err then
+        marks, filled = stored, since
       end
+    end
+    if #filled > 0 then
+      local is_filled, bytes = {}, {string.byte(marks, 1, #marks)}
+      for i = 1, #filled do
+        is_filled[filled[i]] = true
+      end
+      for i = 1, #queues do
+        if is_filled[queues[i]] then
+          bytes[i] = 48
+        end
+      end
+      marks = string.char(unpack(bytes))
     end
   end
 end
 take_all(out)
-if #out < count and string.find(marks, '1', 1, true) then
+local news = #found_empty
+if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
   take_all(out) -- before the worker becomes idle
 end
-if remembers and #found_empty > 0 then
+if several and news > 0 then
   do
-    local empty = prefix .. 'x:empty'
-    local first = call('exists', empty) == 0
-    seldom2('mark', found_empty, '1')
-    try('hset', empty, table.concat(queues, '\0'), marks)
+    local found = news
+    local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(marks, 1, #marks)}
+    for n = 1, found do
+      local i = found_empty[n]
+      empty[n], bytes[i] = queues[i], 49
+    end
+    marks = string.char(unpack(bytes))
+    local first = call('exists', key) == 0
+    try('hset', key, list, marks)
     if first then
-      call('expire', empty, 1)
+      call('expire', key, 1)
       call('del', prefix .. 'x:filled')
     elseif #filled > 0 then
-      call('srem', prefix .. 'x:filled', unpack(found_empty))
+      call('srem', prefix .. 'x:filled', unpack(empty))
     end
   end
 end

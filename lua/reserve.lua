@@ -57,9 +57,11 @@ if #ARGV < 9 or #ARGV > 1008 then
   reject('Reserve', 'Arg "queue": needs 1 to 1000')
 end
 local queues = {unpack(ARGV, 9)}
-for i = 1, #queues do
-  if queues[i] == '' then
-    named('Reserve', 'queue', '')
+local list = table.concat(queues, '\0')
+-- Looking at each name would be expensive.
+if queues[1] == '' or queues[#queues] == '' or string.find(list, '\0\0', 1, true) then
+  for i = 1, #queues do
+    named('Reserve', 'queue', queues[i])
   end
 end
 if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
@@ -168,64 +170,68 @@ end
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
 
+-- The bytes of marks.
+local ZERO = 48
+local ONE = 49
+
 -- Of several queues, each has a mark: 1 if it was found empty within the last second, and no script
 -- of this project has filled it since. The queues with the chosen mark are looked at.
-local marks, chosen = string.rep('0', #queues), '0'
-local remembers = #queues > 1 and order ~= 'shuffled'
-local filled, found_empty = none, {}
+local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
+local filled = none
 
-local function mark(list, with) -- cold
-  local marked = {}
-  for i = 1, #list do
-    marked[list[i]] = true
-  end
-  for i = 1, #queues do
-    if marked[queues[i]] then
-      marks = string.sub(marks, 1, i - 1) .. with .. string.sub(marks, i + 1)
-    end
-  end
-end
-
--- Reads what is known of these queues.
+-- Reads what is known of several queues.
 local function read_marks()
-  local stored = try('hget', prefix .. 'x:empty', table.concat(queues, '\0'))
-  local since = try('smembers', prefix .. 'x:filled')
-  if type(stored) == 'string' and #stored == #queues and not since.err then
-    marks, filled = stored, since
-    if #filled > 0 then
-      mark(filled, '0')
+  local stored = try('hget', prefix .. 'x:empty', list)
+  if type(stored) == 'string' and #stored == #queues then
+    local since = try('smembers', prefix .. 'x:filled')
+    if not since.err then
+      marks, filled = stored, since
     end
+  end
+  if #filled > 0 then
+    local is_filled, bytes = {}, {string.byte(marks, 1, #marks)}
+    for i = 1, #filled do
+      is_filled[filled[i]] = true
+    end
+    for i = 1, #queues do
+      if is_filled[queues[i]] then
+        bytes[i] = ZERO
+      end
+    end
+    marks = string.char(unpack(bytes))
   end
 end
 
 -- Tells the next reserves of these queues which are empty. Scripts of other clients don't say when
 -- they fill one, so all is forgotten after a second.
-local function remember_empty()
-  local empty = prefix .. 'x:empty'
-  local first = call('exists', empty) == 0
-  mark(found_empty, '1')
-  try('hset', empty, table.concat(queues, '\0'), marks)
+local function remember_empty(found)
+  local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(marks, 1, #marks)}
+  for n = 1, found do
+    local i = found_empty[n]
+    empty[n], bytes[i] = queues[i], ONE
+  end
+  marks = string.char(unpack(bytes))
+  local first = call('exists', key) == 0
+  try('hset', key, list, marks)
   if first then
-    call('expire', empty, 1)
+    call('expire', key, 1)
     call('del', prefix .. 'x:filled')
   elseif #filled > 0 then
-    call('srem', prefix .. 'x:filled', unpack(found_empty))
+    call('srem', prefix .. 'x:filled', unpack(empty))
   end
 end
 
 -- Whether a queue has nothing to take, now or later. For a single queue that is not worth a
 -- command.
-local function is_empty(queue)
+local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = queue_key(queue, '')
+  local key = queue_key(queues[i], '')
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     return false
   end
-  if chosen == '0' then
-    found_empty[#found_empty + 1] = queue
-  end
+  found_empty[#found_empty + 1] = i
   return true
 end
 
@@ -238,7 +244,7 @@ end
 -- taken.
 local function open_one(i, n)
   local queue = queues[i]
-  if paused[i] == 1 or is_empty(queue) then
+  if paused[i] == 1 or is_empty(i) then
     return none, 0
   end
   settings[i] = read_settings(queue)
@@ -472,16 +478,18 @@ local function take_all(out)
 end
 
 local out = {}
-if remembers then
+local several = #queues > 1 and order ~= 'shuffled'
+if several then
   read_marks()
 end
 take_all(out)
-if #out < count and string.find(marks, '1', 1, true) then
+local news = #found_empty
+if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
   take_all(out) -- before the worker becomes idle
 end
-if remembers and #found_empty > 0 then
-  remember_empty()
+if several and news > 0 then
+  remember_empty(news)
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
