@@ -10,6 +10,7 @@ import (
 // See lua/lib/options.lua.
 type jobOptions struct {
 	Headers map[string]string `json:"h,omitempty"`
+	Policy  *policy           `json:"f,omitempty"`
 	Unique  *claim            `json:"u,omitempty"`
 }
 
@@ -18,6 +19,9 @@ func (o *jobOptions) letters() string {
 	var letters []byte
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
+	}
+	if o.Policy != nil {
+		letters = append(letters, 'f')
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
@@ -58,13 +62,16 @@ func parseJobOptions(text string) jobOptions {
 // apply sets the fields of a job that show its options.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
+	if o.Policy != nil {
+		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
+	}
 }
 
 // storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Unique: c.claim}
+	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}

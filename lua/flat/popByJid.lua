@@ -288,6 +288,8 @@ end
 
 
 
+
+
 local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then

@@ -64,6 +64,23 @@ end
 
 
 
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+
 
 
 
@@ -120,6 +137,9 @@ end
 
 
 
+
+
+
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -135,24 +155,6 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
-
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-
 
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)

@@ -2,6 +2,7 @@
 
 -- @include "lib/events.lua"
 -- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/unique.lua"
 
 -- Called after the job was written, with its stored options as they were before, and its last state.
@@ -11,5 +12,8 @@ local function job_ended(jid, stored, state) -- cold
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
   end
 end
