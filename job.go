@@ -60,6 +60,10 @@ type Job struct {
 	// Expires is when the lock of a running job ends, or zero if it has none.
 	Expires time.Time `json:"expires,omitzero"`
 
+	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
+	// was put with [OnFailureRun] or [OnFailureFail].
+	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
+
 	// Failure is why the job failed or was last retried, or nil if neither has happened since it
 	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
@@ -78,6 +82,11 @@ type Job struct {
 
 	// LockTime is how long each lock on the job lasts, or 0 if the queue decides: see [LockTime].
 	LockTime time.Duration `json:"lock_time,omitempty"`
+
+	// Parents are the jids of the jobs that this one was put to wait for, if it was put with an
+	// [OnFailure]: of [DependsOn], in that order, complete or not. Jobs that [Job.Depend] added are
+	// not among them.
+	Parents []string `json:"parents,omitempty"`
 
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
@@ -135,7 +144,8 @@ type HistoryEntry struct {
 	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What is what happened: put, popped, done, failed, timed-out, or the message of a log.
+	// What is what happened: put, popped, done, failed, timed-out, dependency-failed, or the
+	// message of a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.

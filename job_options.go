@@ -14,6 +14,7 @@ type jobOptions struct {
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
 	OnLost   Place             `json:"q,omitempty"`
+	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
 }
 
@@ -28,6 +29,9 @@ func (o *jobOptions) letters() string {
 	}
 	if o.OnLost != "" {
 		letters = append(letters, 'q')
+	}
+	if o.Policy != nil {
+		letters = append(letters, 'f')
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
@@ -69,13 +73,16 @@ func parseJobOptions(text string) jobOptions {
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
 	j.LockTime = max(o.LockTime.Duration(), 0)
+	if o.Policy != nil {
+		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
+	}
 }
 
 // storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Unique: c.claim}
+	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
 	c.storeLock(&o)
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)

@@ -7,7 +7,8 @@
 -- Cost     11 commands
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"

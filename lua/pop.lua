@@ -13,8 +13,8 @@
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+--          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
+--          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

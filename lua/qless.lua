@@ -297,6 +297,18 @@ local function names_of(text)
   end
   return found
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -340,6 +352,12 @@ local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
 end
 local function next_child(parent, count)
   local taken = 0
@@ -461,57 +479,51 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
     return
   end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
-end
-local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
   end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
   end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -580,6 +592,10 @@ local function file_failure(jid, keep)
     end
   end
 end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -621,21 +637,124 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
 end
 local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
@@ -1290,7 +1409,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming = false
+local claiming, watching = false, false
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -1422,6 +1541,38 @@ local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -1539,50 +1690,6 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -1638,6 +1745,18 @@ local function claim_again(jid, stored)
     return claim
   end
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -1655,6 +1774,7 @@ local function keep_options(item, old, state)
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -1735,6 +1855,8 @@ local function read_before(item, before, claims)
     end
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
@@ -1827,6 +1949,402 @@ local group = ...
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
 elseif which == 'read_rare' then
 local given, checked = ...
 local function reject(area, message)
@@ -1849,6 +2367,17 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
 end
 local function claim_of(text)
   local _, values = split_options(text)
@@ -1883,6 +2412,7 @@ end
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -2074,6 +2604,9 @@ do
         end
       end
     end
+    if watching then
+      seldom1('watch_all', in_order)
+    end
     found = refused
   end
   if found and found[1] then
@@ -2152,21 +2685,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -2200,6 +2718,396 @@ local function count_buckets(durations, fields)
     seen.s0 = short
   end
   return seen
+end
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
@@ -2330,74 +3238,6 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-elseif which == 'job_ended' then
-local jid, stored, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
-  end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
-  end
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -2607,6 +3447,9 @@ local function names(area, name, text)
   end
   return list
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2622,9 +3465,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
+end
   if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
+  read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -2634,8 +3489,27 @@ end
   }
 elseif which == 'advance' then
 local item, cap = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -2655,6 +3529,10 @@ local function know_queue(queue)
     end
   end
 end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
     call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
@@ -2662,6 +3540,32 @@ local function keep_delay(key, delay, means_none)
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -2709,14 +3613,30 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function mark_result(key)
-  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
-end
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -2725,17 +3645,37 @@ local function record(key, text, cap)
   end
   return length
 end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
-  return kept
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -2758,6 +3698,214 @@ local function remove_tags(jid, tags, first)
       end
     end
   end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local function settle(item, state, queue)
   local key = item.key
@@ -2801,6 +3949,11 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
+    local stored = item.change and item.change.o or item.stored
+    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+      watch(jid, job_ended)
+      return call('hget', item.key, 'state')
+    end
     return 'depends'
   end
   local state = 'waiting'
@@ -3207,7 +4360,7 @@ repeat
         end
       end
       if item.stored then
-        seldom1('job_ended', item.jid, item.stored, 'complete')
+        job_ended(item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -3487,6 +4640,12 @@ else
   end
 end
 local seldom1
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -3500,12 +4659,6 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     local taken = (words[area] or ' has been handed out to') .. ' another worker: '
     local again = owner == worker and ', at ' .. tostring(time) or ''
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function read_owned(area, item, worker)
@@ -3539,9 +4692,34 @@ local function enqueue(item, queue, score)
   return state
 end
 seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -3589,34 +4767,9 @@ end
       move_stage(key, stage)
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and seldom1('wake', queue)
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 elseif which == 'exhaust' then
 local worker, item, queue, group, failure = ...
 local function has_option(text, letter)
@@ -3635,54 +4788,41 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
     return
   end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
-end
-local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
   end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
   end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -3716,6 +4856,18 @@ local function trim_history(key, length, cap)
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
   end
 end
 local function remove_tags(jid, tags, first)
@@ -3840,6 +4992,122 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
     end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
   end
 end
 local function add_result(item, fields)
@@ -4049,46 +5317,31 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
   end
 end
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = seldom1('result_field', 'failed', job[8], item.result)
-  end
-end
-seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
-elseif which == 'job_ended' then
-local jid, stored, state = ...
+local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -4104,6 +5357,158 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  seldom1('file_failure', jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
@@ -4151,6 +5556,58 @@ end
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
@@ -4291,19 +5748,9 @@ end
       call('zrem', filed, old[i])
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 elseif which == 'add_result' then
 local item, fields = ...
   fields[#fields + 1] = 'x:result'
@@ -4372,34 +5819,10 @@ local function fail(worker, item)
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
+  tally_failure(item.current)
   seldom1('file_failure', jid, keep)
   if item.stored then
-    seldom1('job_ended', jid, item.stored, 'failed')
+    job_ended(jid, item.stored, 'failed')
   end
 end
 local jid
@@ -4518,8 +5941,54 @@ else
 end
 local seldom1
 seldom1 = function(which, ...)
-if which == 'job_ended' then
-local jid, stored, state = ...
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+end
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -4535,6 +6004,303 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -4586,39 +6352,9 @@ end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
-elseif which == 'names_of' then
-local text = ...
-local function list_of(text)
-  if not text then
-    return {}
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
   end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
 end
 local among = {}
 for i = 2, #ARGV do
@@ -4766,7 +6502,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      seldom1('job_ended', jid, job[6], 'canceled')
+      job_ended(jid, job[6], 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -5149,7 +6885,685 @@ end
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+elseif which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'watch' then
+local jid, ended = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
 end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = seldom1('has_option', stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+end
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = seldom1('has_option', stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if state ~= 'canceled' and seldom1('has_option', stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if seldom1('has_option', stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if seldom1('has_option', stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
 end
 local jid
 do
@@ -5179,7 +7593,8 @@ do
   end
   action = text
 end
-local state = call('hget', (prefix .. 'j:' .. jid), 'state')
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+local state = job[1]
 if state ~= 'depends' then
   do
     local area, message = 'Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state)
@@ -5195,9 +7610,20 @@ if action == 'on' then
         error(area .. '(): ' .. message)
       end
     end
+    local watches = job[2] and seldom1('has_option', job[2], 'f')
+    if watches then
+      do
+        if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+          error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+        end
+      end
+    end
     local failed = seldom1('link', jid, others, {})
     if failed then
       call('sadd', failed.key, failed.member) -- the same error, for the caller
+    end
+    if watches then
+      seldom1('watch', jid, job_ended)
     end
   end
 elseif action == 'off' and ARGV[4] == 'all' then
@@ -5416,21 +7842,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -5464,6 +7875,396 @@ local function count_buckets(durations, fields)
     seen.s0 = short
   end
   return seen
+end
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 seldom1 = function(which, ...)
 if which == 'wake' then
@@ -5534,74 +8335,6 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-elseif which == 'job_ended' then
-local jid, stored, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
-  end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
-  end
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -5763,8 +8496,27 @@ end
   call('hset', item.key, unpack(fields))
 elseif which == 'advance' then
 local item, cap = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5784,6 +8536,10 @@ local function know_queue(queue)
     end
   end
 end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
     call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
@@ -5791,6 +8547,32 @@ local function keep_delay(key, delay, means_none)
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -5838,14 +8620,30 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function mark_result(key)
-  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
-end
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -5854,17 +8652,37 @@ local function record(key, text, cap)
   end
   return length
 end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
-  return kept
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -5887,6 +8705,214 @@ local function remove_tags(jid, tags, first)
       end
     end
   end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local function settle(item, state, queue)
   local key = item.key
@@ -5930,6 +8956,11 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
+    local stored = item.change and item.change.o or item.stored
+    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+      watch(jid, job_ended)
+      return call('hget', item.key, 'state')
+    end
     return 'depends'
   end
   local state = 'waiting'
@@ -6235,7 +9266,7 @@ local function complete(worker, items)
         end
       end
       if item.stored then
-        seldom1('job_ended', item.jid, item.stored, 'complete')
+        job_ended(item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -6387,6 +9418,9 @@ local function options(area, first, last)
   end
   return given
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -6402,10 +9436,22 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
+end
 local function read_change(area, given)
   if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
+  read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -6480,9 +9526,6 @@ local function know_unlisted(queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
 end
 local function list_of(text)
   if not text then
@@ -6654,6 +9697,9 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
@@ -6753,7 +9799,7 @@ local function fail(worker, item)
   tally_failure(item.current)
   file_failure(jid, keep)
   if item.stored then
-    seldom1('job_ended', jid, item.stored, 'failed')
+    job_ended(jid, item.stored, 'failed')
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -6773,7 +9819,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
   if item.stored then
-    seldom1('job_ended', item.jid, item.stored, 'failed')
+    job_ended(item.jid, item.stored, 'failed')
   end
 end
 local function retry(worker, item)
@@ -9328,7 +12374,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming = false
+local claiming, watching = false, false
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -9460,6 +12506,38 @@ local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -9577,50 +12655,6 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -9676,6 +12710,18 @@ local function claim_again(jid, stored)
     return claim
   end
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -9693,6 +12739,7 @@ local function keep_options(item, old, state)
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -9773,6 +12820,8 @@ local function read_before(item, before, claims)
     end
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
@@ -9865,6 +12914,402 @@ local group = ...
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
 elseif which == 'read_rare' then
 local given, checked = ...
 local function reject(area, message)
@@ -9887,6 +13332,17 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
 end
 local function claim_of(text)
   local _, values = split_options(text)
@@ -9921,6 +13377,7 @@ end
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -10149,6 +13606,9 @@ if n > 0 then
           end
         end
       end
+    end
+    if watching then
+      seldom1('watch_all', in_order)
     end
     found = refused
   end
@@ -11091,25 +14551,23 @@ else
   end
 end
 local seldom1
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -11157,23 +14615,25 @@ end
       move_stage(key, stage)
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 end
+end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -11621,7 +15081,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming = false
+local claiming, watching = false, false
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -11753,6 +15213,38 @@ local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -11870,50 +15362,6 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -11969,6 +15417,18 @@ local function claim_again(jid, stored)
     return claim
   end
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -11986,6 +15446,7 @@ local function keep_options(item, old, state)
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -12066,6 +15527,8 @@ local function read_before(item, before, claims)
     end
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
@@ -12158,6 +15621,402 @@ local group = ...
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
 elseif which == 'read_rare' then
 local given, checked = ...
 local function reject(area, message)
@@ -12180,6 +16039,17 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
 end
 local function claim_of(text)
   local _, values = split_options(text)
@@ -12214,6 +16084,7 @@ end
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -12410,6 +16281,9 @@ do
           end
         end
       end
+    end
+    if watching then
+      seldom1('watch_all', in_order)
     end
     found = refused
   end
@@ -12619,6 +16493,13 @@ local function names_of(text)
   end
   return found
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
@@ -12644,6 +16525,11 @@ local function move_history(jid, text)
     if type(stage) == 'table' then
       move_stage(key, stage)
     end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
   end
 end
 local function has_option(text, letter)
@@ -12689,6 +16575,12 @@ local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
 end
 local function next_child(parent, count)
   local taken = 0
@@ -12810,57 +16702,51 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
     return
   end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
-end
-local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
   end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
   end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -12929,6 +16815,10 @@ local function file_failure(jid, keep)
     end
   end
 end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -12970,21 +16860,124 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
 end
 local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
@@ -14130,7 +18123,7 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming = false
+local claiming, watching = false, false
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -14262,6 +18255,38 @@ local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -14379,50 +18404,6 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -14478,6 +18459,18 @@ local function claim_again(jid, stored)
     return claim
   end
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -14495,6 +18488,7 @@ local function keep_options(item, old, state)
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -14575,6 +18569,8 @@ local function read_before(item, before, claims)
     end
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
@@ -14667,6 +18663,402 @@ local group = ...
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
 elseif which == 'read_rare' then
 local given, checked = ...
 local function reject(area, message)
@@ -14689,6 +19081,17 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
 end
 local function claim_of(text)
   local _, values = split_options(text)
@@ -14723,6 +19126,7 @@ end
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -14936,6 +19340,9 @@ repeat
           end
         end
       end
+    end
+    if watching then
+      seldom1('watch_all', in_order)
     end
     found = refused
   end

@@ -28,8 +28,8 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd set sismember smembers smismember srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
+--          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
+--          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
 --          zrevrange zscore
 
 -- @include "lib/base.lua"

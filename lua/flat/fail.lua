@@ -7,7 +7,8 @@
 -- Cost     11 commands
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 
 local call = redis.call
@@ -49,9 +50,8 @@ else
 end
 
 
+
 local seldom1
-
-
 
 
 
@@ -78,52 +78,37 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
-
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
   end
 end
 
 
 
 
-local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
-  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
-    'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
-  if problem then
-    return problem
-  elseif not job[1] then
-    return 'Job ' .. item.jid .. ' is in no queue'
-  elseif item.here and item.queue ~= job[1] then
-    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
-  end
-  item.key, item.current, item.priority = key, job[1], job[4]
-  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
-  item.stored = job[9]
-  if item.result then
-    item.ended = seldom1('result_field', 'failed', job[8], item.result)
-  end
-end
-seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
-elseif which == 'job_ended' then
-local jid, stored, state = ...
+
+
+local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -139,6 +124,158 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  seldom1('file_failure', jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
 end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
@@ -186,6 +323,60 @@ end
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+
+local function read_owned(area, item, worker)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
+    'grace', 'time', 'x:o')
+  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  if problem then
+    return problem
+  elseif not job[1] then
+    return 'Job ' .. item.jid .. ' is in no queue'
+  elseif item.here and item.queue ~= job[1] then
+    return 'Job ' .. item.jid .. ' running in another queue: ' .. job[1]
+  end
+  item.key, item.current, item.priority = key, job[1], job[4]
+  item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
+  item.stored = job[9]
+  if item.result then
+    item.ended = seldom1('result_field', 'failed', job[8], item.result)
+  end
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
@@ -326,19 +517,9 @@ end
       call('zrem', filed, old[i])
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 elseif which == 'add_result' then
 local item, fields = ...
   fields[#fields + 1] = 'x:result'
@@ -407,34 +588,10 @@ local function fail(worker, item)
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
+  tally_failure(item.current)
   seldom1('file_failure', jid, keep)
   if item.stored then
-    seldom1('job_ended', jid, item.stored, 'failed')
+    job_ended(jid, item.stored, 'failed')
   end
 end
 

@@ -117,10 +117,6 @@ local seldom1
 
 
 
-
-
-
-
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -129,23 +125,6 @@ local function entry(at, what, details)
   return text .. ']'
 end
 
-
-
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 
 
 
@@ -182,6 +161,403 @@ local function count_buckets(durations, fields)
     seen.s0 = short
   end
   return seen
+end
+
+
+
+
+
+
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
 end
 
 
@@ -257,74 +633,6 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
-elseif which == 'job_ended' then
-local jid, stored, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
-  end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
-  end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
-  end
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -486,8 +794,27 @@ end
   call('hset', item.key, unpack(fields))
 elseif which == 'advance' then
 local item, cap = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -504,6 +831,10 @@ local function know_queue(queue)
     end
   end
 end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
     call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
@@ -511,6 +842,32 @@ local function keep_delay(key, delay, means_none)
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -558,14 +915,30 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function mark_result(key)
-  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
-end
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -574,17 +947,37 @@ local function record(key, text, cap)
   end
   return length
 end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
   end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
     end
   end
-  return kept
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -607,6 +1000,214 @@ local function remove_tags(jid, tags, first)
       end
     end
   end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function mark_result(key)
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local function settle(item, state, queue)
   local key = item.key
@@ -650,6 +1251,11 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
+    local stored = item.change and item.change.o or item.stored
+    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+      watch(jid, job_ended)
+      return call('hget', item.key, 'state')
+    end
     return 'depends'
   end
   local state = 'waiting'
@@ -955,7 +1561,7 @@ local function complete(worker, items)
         end
       end
       if item.stored then
-        seldom1('job_ended', item.jid, item.stored, 'complete')
+        job_ended(item.jid, item.stored, 'complete')
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -989,7 +1595,6 @@ local function complete(worker, items)
     end
   end
 end
-
 
 
 local worker = required('Finish', 'worker', ARGV[2])
@@ -1112,6 +1717,9 @@ local function options(area, first, last)
   end
   return given
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1127,10 +1735,22 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
+end
 local function read_change(area, given)
   if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
+  read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -1202,9 +1822,6 @@ local function know_unlisted(queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
 end
 local function list_of(text)
   if not text then
@@ -1376,6 +1993,9 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
@@ -1475,7 +2095,7 @@ local function fail(worker, item)
   tally_failure(item.current)
   file_failure(jid, keep)
   if item.stored then
-    seldom1('job_ended', jid, item.stored, 'failed')
+    job_ended(jid, item.stored, 'failed')
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -1495,7 +2115,7 @@ local function exhaust(worker, item, queue, group, failure)
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
   if item.stored then
-    seldom1('job_ended', item.jid, item.stored, 'failed')
+    job_ended(item.jid, item.stored, 'failed')
   end
 end
 local function retry(worker, item)

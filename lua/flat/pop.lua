@@ -13,8 +13,8 @@
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+--          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
+--          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -114,7 +114,6 @@ end
 
 
 
-
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -149,6 +148,9 @@ local function count_buckets(durations, fields)
   end
   return seen
 end
+
+
+
 
 
 
@@ -328,6 +330,18 @@ local function names_of(text)
   end
   return found
 end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -371,6 +385,12 @@ local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
 end
 local function next_child(parent, count)
   local taken = 0
@@ -492,57 +512,51 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
     return
   end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
-end
-local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
   end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
   end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -611,6 +625,10 @@ local function file_failure(jid, keep)
     end
   end
 end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -652,21 +670,124 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
 end
 local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)

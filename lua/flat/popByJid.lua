@@ -85,7 +85,6 @@ end
 
 
 
-
 local function count_buckets(durations, fields)
   local seen, short = {}, 0
   for i = 1, #durations do
@@ -120,6 +119,9 @@ local function count_buckets(durations, fields)
   end
   return seen
 end
+
+
+
 
 
 

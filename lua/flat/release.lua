@@ -63,6 +63,7 @@ else
 end
 
 
+
 local seldom1
 
 
@@ -77,27 +78,24 @@ local seldom1
 
 
 
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-
 
 seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -145,25 +143,29 @@ end
       move_stage(key, stage)
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 end
 end
 
+
+
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
 
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)

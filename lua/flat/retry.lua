@@ -12,7 +12,8 @@
 -- Cost     7 commands
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 local function required(area, name, text)
   if not text then
@@ -80,7 +81,20 @@ else
 end
 
 
+
 local seldom1
+
+
+
+
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+
+
 
 
 
@@ -109,17 +123,6 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
-
-
-
-
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-
 
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -152,9 +155,31 @@ local function enqueue(item, queue, score)
   return state
 end
 seldom1 = function(which, ...)
-if which == 'result_field' then
-local state, time, result = ...
-  return state .. '|' .. (time or '') .. '|' .. result
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and seldom1('wake', queue)
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -202,31 +227,9 @@ end
       move_stage(key, stage)
     end
   end
-elseif which == 'wake' then
-local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and seldom1('wake', queue)
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  try('publish', prefix .. 'x:queues', queue)
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
+elseif which == 'result_field' then
+local state, time, result = ...
+  return state .. '|' .. (time or '') .. '|' .. result
 elseif which == 'exhaust' then
 local worker, item, queue, group, failure = ...
 local function has_option(text, letter)
@@ -245,54 +248,41 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
     return
   end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
   end
-end
-local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
   end
-  if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
   end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
   end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -326,6 +316,18 @@ local function trim_history(key, length, cap)
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
   end
 end
 local function remove_tags(jid, tags, first)
@@ -450,6 +452,122 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
     end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
   end
 end
 local function add_result(item, fields)

@@ -9,7 +9,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
 --          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrem
+--          zpopmin zrangebyscore zrem zscore
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 
@@ -163,6 +163,7 @@ end
 
 
 
+
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -179,7 +180,9 @@ end
 
 
 
-local claiming = false
+
+
+local claiming, watching = false, false
 
 local function apart(priority)
   if priority == 0 then
@@ -216,6 +219,7 @@ local function place(queue, item, work)
   work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
+
 
 
 seldom1 = function(which, ...)
@@ -313,6 +317,38 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -431,50 +467,6 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -530,6 +522,18 @@ local function claim_again(jid, stored)
     return claim
   end
 end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -547,6 +551,7 @@ local function keep_options(item, old, state)
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -627,6 +632,8 @@ local function read_before(item, before, claims)
     end
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 local function leave(item, worker)
   local jid, old = item.jid, item.old
@@ -719,6 +726,402 @@ local group = ...
     delay = math.min(delay, group[i].delay)
   end
   return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  if due then
+    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended)
+  local failed = {}
+  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    try('publish', prefix .. ('x:done:' .. jid), state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
 elseif which == 'read_rare' then
 local given, checked = ...
 local function reject(area, message)
@@ -741,6 +1144,17 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
+end
+local function read_policy(area, text)
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
 end
 local function claim_of(text)
   local _, values = split_options(text)
@@ -775,6 +1189,7 @@ end
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -986,6 +1401,9 @@ repeat
           end
         end
       end
+    end
+    if watching then
+      seldom1('watch_all', in_order)
     end
     found = refused
   end

@@ -12,6 +12,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/result.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
@@ -78,6 +79,7 @@ local function read_change(area, given) -- cold
   if not (given.priority or given.retries or given.tags or given.o or given.drop) then
     return
   end
+  read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -126,6 +128,11 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
+    local stored = item.change and item.change.o or item.stored
+    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+      watch(jid, job_ended)
+      return call('hget', item.key, 'state')
+    end
     return 'depends'
   end
   local state = 'waiting'

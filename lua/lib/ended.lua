@@ -3,6 +3,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/events.lua"
 -- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/result.lua"
 -- @include "lib/unique.lua"
 
@@ -16,5 +17,8 @@ local function job_ended(jid, stored, state) -- cold
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
   end
 end

@@ -8,11 +8,13 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -21,8 +23,8 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Whether jobs of this call claim unique keys.
-local claiming = false
+-- Whether jobs of this call claim unique keys, and whether some want to know if others fail.
+local claiming, watching = false, false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -45,6 +47,7 @@ local function keep_options(item, old, state) -- cold
     item.claimed = old
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
+  item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
@@ -135,6 +138,8 @@ local function read_before(item, before, claims)
     reject('Put', problem)
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 
 -- Removes an existing job from everywhere that its old state put it.
@@ -351,6 +356,15 @@ local function write_all(group, idle, tracked, known_empty)
   end
 end
 
+-- Sees to it that jobs with a policy are told of failures.
+local function watch_all(items) -- cold
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
+end
+
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
 -- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call, which
 -- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
@@ -389,6 +403,9 @@ local function put(worker, groups, in_order)
       write_all(groups[g], idle, tracked, known_empty)
     end
   end
+  if watching then
+    watch_all(in_order)
+  end
   return refused
 end
 
@@ -403,6 +420,7 @@ local function read_rare(given, checked) -- cold
     read_options('Put', given.o, checked)
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
 end
