@@ -475,6 +475,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -489,12 +506,19 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function expire_stats(key, day)
@@ -1937,6 +1961,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -1951,11 +1992,18 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function entry(at, what, details)
@@ -3173,6 +3221,23 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -3187,12 +3252,19 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function list_of(text)
@@ -3508,6 +3580,23 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -3522,11 +3611,18 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function entry(at, what, details)
@@ -3913,6 +4009,61 @@ if problem then
   end
 end
 return jid
+elseif command == 'await' then
+local call = redis.call
+local prefix = KEYS[1]
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function read_end(run, jid)
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local found, ended = read_end(call, jid)
+if found and not ended then
+  local key = (prefix .. 'j:' .. jid)
+  local stored = call('hget', key, 'x:o')
+  if not (stored and has_option(stored, 'w')) then
+    call('hset', key, 'x:o', with_letter(stored, 'w'))
+  end
+end
+return found
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -3936,6 +4087,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -3950,11 +4118,18 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local stamp = ARGV[1]
@@ -4833,6 +5008,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -4847,11 +5039,18 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function entry(at, what, details)
@@ -11280,6 +11479,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -11294,12 +11510,19 @@ local function keep_result(key, state)
     call('hset', key, 'x:o', left)
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
 end
 local function expire_stats(key, day)
@@ -12225,14 +12448,15 @@ end
     return false
   end
   local found = {state = state}
-  if state == 'complete' or state == 'failed' then
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
     local belongs = result_field(state, job[2], '')
     if string.sub(job[4] or '', 1, #belongs) == belongs then
       found.result = string.sub(job[4], #belongs + 1)
     end
     found.failure = state == 'failed' and job[3] or nil
   end
-  return cjson.encode(found)
+  return cjson.encode(found), ended
 end
 return read_end(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'schedule' then

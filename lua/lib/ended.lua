@@ -5,12 +5,24 @@
 -- @include "lib/options.lua"
 -- @include "lib/result.lua"
 
+-- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
+local LARGEST_END = 65536
+
+-- Tells those who wait for a job how it has ended.
+local function publish_end(jid, state) -- cold
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > LARGEST_END then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  publish('x:done:' .. jid, message)
+end
+
 -- Called after the job was written, with its stored options as they were before, and its last state.
 local function job_ended(jid, stored, state) -- cold
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result(job_key(jid), state)
   end
   if has_option(stored, 'w') then
-    publish('x:done:' .. jid, state)
+    publish_end(jid, state)
   end
 end
