@@ -81,6 +81,7 @@ func HandleResult[T, R any](work func(ctx context.Context, job *Job, data T) (R,
 
 // Result returns how a job has ended. If it is neither complete nor failed, the error is
 // [ErrUnfinished]; if there is no such job, or its record is no longer kept, [ErrNotFound].
+// [Client.Wait] waits for the end.
 //
 // The result is that of the job's last end. It is kept as long as the job's record, and a job that
 // is put again has none until it has ended again.

@@ -704,6 +704,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -742,12 +759,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -2288,6 +2312,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -2326,12 +2367,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -3043,6 +3091,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -3081,11 +3146,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -5058,6 +5130,23 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = seldom1('result_field', state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
@@ -5096,12 +5185,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -5510,6 +5606,23 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = seldom1('result_field', state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
@@ -5548,11 +5661,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -5913,6 +6033,65 @@ if problem then
   end
 end
 return jid
+elseif command == 'await' then
+local call = redis.call
+local prefix = KEYS[1]
+local seldom1
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'with_letter' then
+local text, letter = ...
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'read_end' then
+local run, jid = ...
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local found, ended = seldom1('read_end', call, jid)
+if found and not ended then
+  local key = (prefix .. 'j:' .. jid)
+  local stored = call('hget', key, 'x:o')
+  if not (stored and seldom1('has_option', stored, 'w')) then
+    call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
+  end
+end
+return found
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -6305,6 +6484,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -6343,11 +6539,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -7514,6 +7717,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -7552,11 +7772,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and seldom1('has_option', stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if seldom1('has_option', stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
@@ -8200,6 +8427,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -8238,11 +8482,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -13253,6 +13504,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -13291,12 +13559,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -15960,6 +16235,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -15998,12 +16290,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -16927,6 +17226,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -16965,12 +17281,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -17969,14 +18292,15 @@ end
     return false
   end
   local found = {state = state}
-  if state == 'complete' or state == 'failed' then
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
     local belongs = result_field(state, job[2], '')
     if string.sub(job[4] or '', 1, #belongs) == belongs then
       found.result = string.sub(job[4], #belongs + 1)
     end
     found.failure = state == 'failed' and job[3] or nil
   end
-  return cjson.encode(found)
+  return cjson.encode(found), ended
 end
 return read_end(call, required('Job', 'jid', ARGV[2]))
 elseif command == 'schedule' then
@@ -19002,6 +19326,23 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = result_field(state, job[1], ''), job[2] or ''
@@ -19040,12 +19381,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)

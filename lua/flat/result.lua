@@ -36,14 +36,15 @@ end
     return false
   end
   local found = {state = state}
-  if state == 'complete' or state == 'failed' then
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
     local belongs = result_field(state, job[2], '')
     if string.sub(job[4] or '', 1, #belongs) == belongs then
       found.result = string.sub(job[4], #belongs + 1)
     end
     found.failure = state == 'failed' and job[3] or nil
   end
-  return cjson.encode(found)
+  return cjson.encode(found), ended
 end
 
 return read_end(call, required('Job', 'jid', ARGV[2]))

@@ -518,6 +518,23 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = seldom1('result_field', state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
 local function keep_result(key, state)
   local job = call('hmget', key, 'time', 'x:result', 'x:o')
   local belongs, stored = seldom1('result_field', state, job[1], ''), job[2] or ''
@@ -556,12 +573,19 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
   if has_option(stored, 'w') then
-    try('publish', prefix .. ('x:done:' .. jid), state)
+    publish_end(jid, state)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)

@@ -9,8 +9,8 @@ local function result_field(state, time, result) -- cold
   return state .. '|' .. (time or '') .. '|' .. result
 end
 
--- The state of a job and, if it has ended, its failure and its result, as JSON. False if there is no
--- such job.
+-- The state of a job and, if it has ended, its failure and its result, as JSON, and whether it has.
+-- False if there is no such job.
 local function read_end(run, jid) -- cold
   local job = run('hmget', job_key(jid), 'state', 'time', 'failure', 'x:result')
   local state = job[1]
@@ -18,14 +18,15 @@ local function read_end(run, jid) -- cold
     return false
   end
   local found = {state = state}
-  if state == 'complete' or state == 'failed' then
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
     local belongs = result_field(state, job[2], '')
     if string.sub(job[4] or '', 1, #belongs) == belongs then
       found.result = string.sub(job[4], #belongs + 1)
     end
     found.failure = state == 'failed' and job[3] or nil
   end
-  return cjson.encode(found)
+  return cjson.encode(found), ended
 end
 
 -- Marks a job that goes on to another queue with a result, which is that of the job's end unless

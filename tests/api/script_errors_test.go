@@ -261,6 +261,7 @@ var refusals = []refusal{
 	{"fail|running|w1|g|m|{}|{", `Fail(): Arg "result" missing or not JSON: {`, nil},
 	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
 	{"result", `Job(): no jid provided`, nil},
+	{"await", `Job(): no jid provided`, nil},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

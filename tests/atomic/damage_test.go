@@ -102,6 +102,7 @@ var commands = []string{
 	"subscription|30|a|remove|y.*",
 	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
+	"await|30|parent",
 }
 
 // A damage is done to a key that is there, or would be.

@@ -32,7 +32,7 @@ var (
 	}
 	// What handlers do with their jobs.
 	handling = []string{
-		"cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "put", "put.many", "requeue",
+		"await", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "put", "put.many", "requeue",
 		"retry", "tag", "timeout", "track",
 	}
 )
@@ -168,6 +168,9 @@ func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 		"dashboard": slices.DeleteFunc(needsOf(t, looking...), writes),
 	} {
 		needed = append(needed, basic...)
+		if name != "dashboard" { // which waits for no job
+			needed = append(needed, "unsubscribe")
+		}
 		slices.Sort(needed)
 		require.Equal(t, slices.Compact(needed), granted(rules(t, name)), name)
 	}
