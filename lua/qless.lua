@@ -35,29 +35,41 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
+  return count
 end
 local none = {}
 local stamp = ARGV[1]
@@ -89,40 +101,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
@@ -787,9 +765,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -803,10 +815,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -940,18 +952,7 @@ do
   end
   worker = text
 end
-local count
-do
-  local area, name, text = 'Pop', 'count', ARGV[4]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Pop', 'count', ARGV[4])
 local timed = ARGV[5] == 'timed'
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -1842,20 +1843,7 @@ do
   return item.jid
 end
 elseif command == 'complete' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
+local none = {}
 local seldom1
 local function options(area, first, last)
   local given = {}
@@ -1927,47 +1915,12 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
 local area, text = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -2245,12 +2198,25 @@ end
     delete_job(old[i])
   end
   each_slice(call, 'zrem', completed, old)
-elseif which == 'read_change' then
+elseif which == 'read_changes' then
 local area, given = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function names(area, name, text)
   if not text then
     return none
@@ -2310,9 +2276,6 @@ local function read_options(area, text, checked)
   end
   return text
 end
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -2601,11 +2564,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -2618,7 +2581,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -2655,10 +2618,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 local jid
 do
@@ -2723,11 +2688,40 @@ if not given.next and (given.delay or given.depends) then
     error(area .. '(): ' .. message)
   end
 end
-local change = seldom1('read_change', 'Complete', given)
+local change
+repeat
+  local area, given = 'Complete', given
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    change = seldom1('read_changes', area, given)
+    break
+  end
+  change = nil
+until true
 if change and not given.next then
   do
     local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
     error(area .. '(): ' .. message)
+  end
+end
+local depends, delay = none, 0
+if given.depends then
+  depends = seldom1('read_dependencies', 'Complete', given.depends)
+end
+if given.delay then
+  do
+    local area, name, text = 'Complete', 'delay', given.delay
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    delay = n
   end
 end
 local item = {
@@ -2735,10 +2729,11 @@ local item = {
   queue = queue,
   data = data,
   next = given.next,
-  delay = number('Complete', 'delay', given.delay or 0),
+  delay = delay,
   checked = given.checked,
-  depends = seldom1('read_dependencies', 'Complete', given.depends),
+  depends = depends,
   change = change,
+  key = false, retries = false, ran = false, state = false,
 }
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -2755,14 +2750,14 @@ repeat
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -2782,9 +2777,43 @@ repeat
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -2798,10 +2827,10 @@ repeat
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -2879,7 +2908,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -4672,19 +4701,30 @@ return true
 elseif command == 'failed' then
 local call = redis.call
 local prefix = KEYS[1]
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local function array(list)
   if #list == 0 then
@@ -4693,30 +4733,8 @@ local function array(list)
   return cjson.encode(list)
 end
 local group = ARGV[2]
-local start
-do
-  local area, name, text = 'Failed', 'start', ARGV[3] or 0
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  start = n
-end
-local limit
-do
-  local area, name, text = 'Failed', 'limit', ARGV[4] or 25
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  limit = n
-end
+local start = integer('Failed', 'start', ARGV[3] or 0)
+local limit = integer('Failed', 'limit', ARGV[4] or 25)
 if group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
@@ -4740,40 +4758,43 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
+local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -4828,40 +4849,6 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     local again = owner == worker and ', at ' .. tostring(time) or ''
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 seldom1 = function(which, ...)
 if which == 'wake' then
@@ -5368,11 +5355,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -5385,7 +5372,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -5422,10 +5409,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 local function complete(worker, items)
   local owned = read_all(items, worker)
@@ -5436,14 +5425,14 @@ local function complete(worker, items)
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -5463,9 +5452,43 @@ local function complete(worker, items)
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -5479,10 +5502,10 @@ local function complete(worker, items)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -5560,7 +5583,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -5608,7 +5631,20 @@ local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function names(area, name, text)
   if not text then
     return none
@@ -5696,10 +5732,7 @@ local function read_options(area, text, checked)
   end
   return text
 end
-local function read_change(area, given)
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
+local function read_changes(area, given)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -5707,6 +5740,11 @@ local function read_change(area, given)
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
+end
+local function read_change(area, given)
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    return read_changes(area, given)
+  end
 end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
@@ -6382,29 +6420,30 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
       local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now
@@ -7206,29 +7245,41 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
+  return count
 end
 local stamp = ARGV[1]
 local now
@@ -7622,18 +7673,7 @@ do
   end
   queue = text
 end
-local count
-do
-  local area, name, text = 'Peek', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Peek', 'count', ARGV[3])
 local out = {}
 local function show(key, jids)
   local dropped = 0
@@ -7723,40 +7763,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -7969,9 +7975,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -7985,10 +8025,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -8229,9 +8269,43 @@ do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -8245,10 +8319,10 @@ do
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -8331,25 +8405,26 @@ local function number(area, name, text)
   end
   return n
 end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local function named(area, name, text)
   do
@@ -11327,29 +11402,41 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
+  return count
 end
 local none = {}
 local stamp = ARGV[1]
@@ -11382,40 +11469,6 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local seldom1
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
@@ -12055,9 +12108,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -12071,10 +12158,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -12113,45 +12200,27 @@ do
   end
   worker = text
 end
-local count
-do
-  local area, name, text = 'Reserve', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Reserve', 'count', ARGV[3])
 local order = ARGV[4]
-local cursor
+local cursor = whole('Reserve', 'cursor', ARGV[5])
+local poll
 do
-  local area, name, text = 'Reserve', 'cursor', ARGV[5]
-  local n = integer(area, name, text)
-  if n < 0 then
+  local area, name, text = 'Reserve', 'poll', ARGV[6]
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
-  cursor = n
+  poll = n
 end
-local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
-local ahead
-do
-  local area, name, text = 'Reserve', 'ahead', ARGV[8]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  ahead = n
-end
+local ahead = whole('Reserve', 'ahead', ARGV[8])
 if #ARGV < 9 or #ARGV > 1008 then
   do
     local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
@@ -12438,9 +12507,43 @@ local function lock_from(i, jids, out)
             local kind, queue, durations = 'wait', queue, waited
             local day = (now - now % 86400)
             local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-            local fields = {'total', 'mean', 'vk'}
-            local seen = count_buckets(durations, fields)
-            local values = try('hmget', key, unpack(fields))
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
             local total = finite(values[1], 0)
             local mean = finite(values[2], 0)
             local vk = finite(values[3], 0)
@@ -12454,10 +12557,10 @@ local function lock_from(i, jids, out)
               mean = mean + (value - mean) / total
               vk = vk + (value - mean) * (value - before)
             end
-            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-            for i = 4, #fields do
-              update[2 * i - 1] = fields[i]
-              update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
             end
             try('hset', key, unpack(update))
             if fresh then
@@ -13844,19 +13947,30 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local function array(list)
   if #list == 0 then
@@ -13979,57 +14093,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[5] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
   local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
@@ -14044,54 +14114,44 @@ end
 elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
     end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
     end
+    count = value
   end
-  return n
-end
-local offset
-do
-  local area, name, text = 'Tags', 'offset', ARGV[2]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  offset = n
-end
-local count
-do
-  local area, name, text = 'Tags', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  count = n
+  return count
 end
+local offset = whole('Tags', 'offset', ARGV[2])
+local count = whole('Tags', 'count', ARGV[3])
 if count == 0 then
   do
     local area, message = 'Tags', 'Arg "count" is 0'
@@ -14287,19 +14347,30 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now
@@ -14521,30 +14592,8 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
-  local offset
-  do
-    local area, name, text = 'Track', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Track', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end
@@ -14622,39 +14671,41 @@ do
   return cjson.encode(list)
 end
 elseif command == 'unfail' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -14909,39 +14960,41 @@ do
   return #jids
 end
 elseif command == 'unfail.group' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -15624,29 +15677,30 @@ elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
       local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now
