@@ -37,15 +37,24 @@ if change and not given.next then
   reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 
+local depends, delay = none, 0
+if given.depends then
+  depends = read_dependencies('Complete', given.depends)
+end
+if given.delay then
+  delay = number('Complete', 'delay', given.delay)
+end
+
 local item = {
   jid = jid,
   queue = queue,
   data = data,
   next = given.next,
-  delay = number('Complete', 'delay', given.delay or 0),
+  delay = delay,
   checked = given.checked,
-  depends = read_dependencies('Complete', given.depends),
+  depends = depends,
   change = change,
+  key = false, retries = false, ran = false, state = false,
 }
 if given.result then
   item.result = given.result -- seldom, and growing a table is expensive

@@ -49,15 +49,26 @@ local function number(area, name, text)
   end
   return n
 end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local none = {}
 local stamp = ARGV[1]
@@ -89,40 +100,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
@@ -1043,9 +1020,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -1059,10 +1070,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -1197,18 +1208,7 @@ do
   end
   worker = text
 end
-local count
-do
-  local area, name, text = 'Pop', 'count', ARGV[4]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Pop', 'count', ARGV[4])
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then
@@ -2663,20 +2663,7 @@ do
   return item.jid
 end
 elseif command == 'complete' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
+local none = {}
 local seldom1
 local function options(area, first, last)
   local given = {}
@@ -2732,40 +2719,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -3187,7 +3140,6 @@ local area, text = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -3469,12 +3421,25 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-elseif which == 'read_change' then
+elseif which == 'read_changes' then
 local area, given = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function names(area, name, text)
   if not text then
     return none
@@ -3548,9 +3513,6 @@ local function read_policy(area, text)
   end
   return true
 end
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
   read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
@@ -4158,11 +4120,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -4175,7 +4137,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -4212,10 +4174,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 local jid
 do
@@ -4292,11 +4256,40 @@ if not given.next and (given.delay or given.depends) then
     error(area .. '(): ' .. message)
   end
 end
-local change = seldom1('read_change', 'Complete', given)
+local change
+repeat
+  local area, given = 'Complete', given
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    change = seldom1('read_changes', area, given)
+    break
+  end
+  change = nil
+until true
 if change and not given.next then
   do
     local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
     error(area .. '(): ' .. message)
+  end
+end
+local depends, delay = none, 0
+if given.depends then
+  depends = seldom1('read_dependencies', 'Complete', given.depends)
+end
+if given.delay then
+  do
+    local area, name, text = 'Complete', 'delay', given.delay
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    delay = n
   end
 end
 local item = {
@@ -4304,10 +4297,11 @@ local item = {
   queue = queue,
   data = data,
   next = given.next,
-  delay = number('Complete', 'delay', given.delay or 0),
+  delay = delay,
   checked = given.checked,
-  depends = seldom1('read_dependencies', 'Complete', given.depends),
+  depends = depends,
   change = change,
+  key = false, retries = false, ran = false, state = false,
 }
 if given.result then
   item.result = given.result -- seldom, and growing a table is expensive
@@ -4327,14 +4321,14 @@ repeat
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -4354,9 +4348,43 @@ repeat
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -4370,10 +4398,10 @@ repeat
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -4453,7 +4481,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -7927,19 +7955,30 @@ return true
 elseif command == 'failed' then
 local call = redis.call
 local prefix = KEYS[1]
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local function array(list)
   if #list == 0 then
@@ -7948,30 +7987,8 @@ local function array(list)
   return cjson.encode(list)
 end
 local group = ARGV[2]
-local start
-do
-  local area, name, text = 'Failed', 'start', ARGV[3] or 0
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  start = n
-end
-local limit
-do
-  local area, name, text = 'Failed', 'limit', ARGV[4] or 25
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  limit = n
-end
+local start = integer('Failed', 'start', ARGV[3] or 0)
+local limit = integer('Failed', 'limit', ARGV[4] or 25)
 if group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
@@ -7995,40 +8012,43 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
+local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -8068,40 +8088,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -9344,11 +9330,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -9361,7 +9347,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -9398,10 +9384,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 local function complete(worker, items)
   local owned = read_all(items, worker)
@@ -9412,14 +9400,14 @@ local function complete(worker, items)
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -9439,9 +9427,43 @@ local function complete(worker, items)
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -9455,10 +9477,10 @@ local function complete(worker, items)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -9538,7 +9560,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -9586,6 +9608,20 @@ local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
   if not ok or problem then
@@ -9596,7 +9632,6 @@ local function json(area, name, text)
   end
   return value
 end
-local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -9698,10 +9733,7 @@ local function read_policy(area, text)
   end
   return true
 end
-local function read_change(area, given)
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
+local function read_changes(area, given)
   read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
@@ -9710,6 +9742,11 @@ local function read_change(area, given)
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
+end
+local function read_change(area, given)
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    return read_changes(area, given)
+  end
 end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
@@ -10485,29 +10522,30 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
       local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now
@@ -11309,29 +11347,41 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
+  return count
 end
 local stamp = ARGV[1]
 local now
@@ -11725,18 +11775,7 @@ do
   end
   queue = text
 end
-local count
-do
-  local area, name, text = 'Peek', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Peek', 'count', ARGV[3])
 local out = {}
 local function show(key, jids)
   local dropped = 0
@@ -11826,40 +11865,6 @@ local function entry(at, what, details)
     return text .. ',' .. details .. ']'
   end
   return text .. ']'
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -12077,9 +12082,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -12093,10 +12132,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -12373,9 +12412,43 @@ do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -12389,10 +12462,10 @@ do
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -12476,25 +12549,26 @@ local function number(area, name, text)
   end
   return n
 end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local function named(area, name, text)
   do
@@ -16613,29 +16687,41 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
+  return count
 end
 local none = {}
 local stamp = ARGV[1]
@@ -16668,40 +16754,6 @@ local function entry(at, what, details)
   return text .. ']'
 end
 local seldom1
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
@@ -17567,9 +17619,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -17583,10 +17669,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -17656,45 +17742,27 @@ do
   end
   worker = text
 end
-local count
-do
-  local area, name, text = 'Reserve', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Reserve', 'count', ARGV[3])
 local order = ARGV[4]
-local cursor
+local cursor = whole('Reserve', 'cursor', ARGV[5])
+local poll
 do
-  local area, name, text = 'Reserve', 'cursor', ARGV[5]
-  local n = integer(area, name, text)
-  if n < 0 then
+  local area, name, text = 'Reserve', 'poll', ARGV[6]
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
     do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
       error(area .. '(): ' .. message)
     end
   end
-  cursor = n
+  poll = n
 end
-local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
-local ahead
-do
-  local area, name, text = 'Reserve', 'ahead', ARGV[8]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  ahead = n
-end
+local ahead = whole('Reserve', 'ahead', ARGV[8])
 if #ARGV < 9 or #ARGV > 1008 then
   do
     local area, message = 'Reserve', 'Arg "queue": needs 1 to 1000'
@@ -17984,9 +18052,43 @@ local function lock_from(i, jids, out)
             local kind, queue, durations = 'wait', queue, waited
             local day = (now - now % 86400)
             local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-            local fields = {'total', 'mean', 'vk'}
-            local seen = count_buckets(durations, fields)
-            local values = try('hmget', key, unpack(fields))
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
             local total = finite(values[1], 0)
             local mean = finite(values[2], 0)
             local vk = finite(values[3], 0)
@@ -18000,10 +18102,10 @@ local function lock_from(i, jids, out)
               mean = mean + (value - mean) / total
               vk = vk + (value - mean) * (value - before)
             end
-            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-            for i = 4, #fields do
-              update[2 * i - 1] = fields[i]
-              update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
             end
             try('hset', key, unpack(update))
             if fresh then
@@ -19989,19 +20091,30 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local function array(list)
   if #list == 0 then
@@ -20124,57 +20237,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[5] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
   local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
@@ -20189,54 +20258,44 @@ end
 elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
     end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
     end
+    count = value
   end
-  return n
-end
-local offset
-do
-  local area, name, text = 'Tags', 'offset', ARGV[2]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  offset = n
-end
-local count
-do
-  local area, name, text = 'Tags', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  count = n
+  return count
 end
+local offset = whole('Tags', 'offset', ARGV[2])
+local count = whole('Tags', 'count', ARGV[3])
 if count == 0 then
   do
     local area, message = 'Tags', 'Arg "count" is 0'
@@ -20432,19 +20491,30 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now
@@ -20666,30 +20736,8 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
-  local offset
-  do
-    local area, name, text = 'Track', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Track', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end
@@ -20767,39 +20815,41 @@ do
   return cjson.encode(list)
 end
 elseif command == 'unfail' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -21117,39 +21167,41 @@ do
   return #jids
 end
 elseif command == 'unfail.group' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -21958,29 +22010,30 @@ elseif command == 'workers' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
       local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 local stamp = ARGV[1]
 local now

@@ -13,20 +13,7 @@
 --          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
 --          zpopmax zpopmin zrange zrangebyscore zrem zscore
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
+local none = {}
 local seldom1
 
 local function options(area, first, last)
@@ -102,40 +89,6 @@ end
 
 
 
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 
 
 
@@ -569,7 +522,6 @@ local area, text = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -851,12 +803,25 @@ end
     fields[#fields + 1] = item.data
   end
   call('hset', item.key, unpack(fields))
-elseif which == 'read_change' then
+elseif which == 'read_changes' then
 local area, given = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local none = {}
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function names(area, name, text)
   if not text then
     return none
@@ -930,9 +895,6 @@ local function read_policy(area, text)
   end
   return true
 end
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
   read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
@@ -1537,11 +1499,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -1554,7 +1516,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -1591,10 +1553,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 
 local jid
@@ -1672,11 +1636,40 @@ if not given.next and (given.delay or given.depends) then
     error(area .. '(): ' .. message)
   end
 end
-local change = seldom1('read_change', 'Complete', given)
+local change
+repeat
+  local area, given = 'Complete', given
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    change = seldom1('read_changes', area, given)
+    break
+  end
+  change = nil
+until true
 if change and not given.next then
   do
     local area, message = 'Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"'
     error(area .. '(): ' .. message)
+  end
+end
+local depends, delay = none, 0
+if given.depends then
+  depends = seldom1('read_dependencies', 'Complete', given.depends)
+end
+if given.delay then
+  do
+    local area, name, text = 'Complete', 'delay', given.delay
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    delay = n
   end
 end
 local item = {
@@ -1684,10 +1677,11 @@ local item = {
   queue = queue,
   data = data,
   next = given.next,
-  delay = number('Complete', 'delay', given.delay or 0),
+  delay = delay,
   checked = given.checked,
-  depends = seldom1('read_dependencies', 'Complete', given.depends),
+  depends = depends,
   change = change,
+  key = false, retries = false, ran = false, state = false,
 }
 if given.result then
   item.result = given.result -- seldom, and growing a table is expensive
@@ -1707,14 +1701,14 @@ repeat
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -1734,9 +1728,43 @@ repeat
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -1750,10 +1778,10 @@ repeat
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -1833,7 +1861,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end

@@ -36,40 +36,43 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
+local none = {}
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -128,40 +131,6 @@ end
 
 
 
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 
 
 
@@ -1412,11 +1381,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -1429,7 +1398,7 @@ local function columns(items)
   return jids, ran
 end
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -1466,10 +1435,12 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 local function complete(worker, items)
   local owned = read_all(items, worker)
@@ -1480,14 +1451,14 @@ local function complete(worker, items)
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
     config = try('hmget', prefix .. 'config', unpack(fields))
   end
   local cap = finite(config[3], 100)
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
@@ -1507,9 +1478,43 @@ local function complete(worker, items)
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -1523,10 +1528,10 @@ local function complete(worker, items)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -1606,7 +1611,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items, {}) then
+      if special and any_dependents(items) then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -1658,6 +1663,20 @@ local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function json(area, name, text)
   local ok, value, problem = pcall(cjson.decode, text)
   if not ok or problem then
@@ -1668,7 +1687,6 @@ local function json(area, name, text)
   end
   return value
 end
-local none = {}
 local function names(area, name, text)
   if not text then
     return none
@@ -1770,10 +1788,7 @@ local function read_policy(area, text)
   end
   return true
 end
-local function read_change(area, given)
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
+local function read_changes(area, given)
   read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
@@ -1782,6 +1797,11 @@ local function read_change(area, given)
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
+end
+local function read_change(area, given)
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    return read_changes(area, given)
+  end
 end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil

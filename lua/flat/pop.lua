@@ -51,15 +51,26 @@ local function number(area, name, text)
   end
   return n
 end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local none = {}
 
@@ -114,40 +125,6 @@ end
 
 
 
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 
 
 
@@ -1076,9 +1053,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -1092,10 +1103,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -1231,18 +1242,7 @@ do
   end
   worker = text
 end
-local count
-do
-  local area, name, text = 'Pop', 'count', ARGV[4]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+local count = whole('Pop', 'count', ARGV[4])
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then

@@ -85,40 +85,6 @@ end
 
 
 
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
-  end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
-end
 
 
 
@@ -343,9 +309,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -359,10 +359,10 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
@@ -640,9 +640,43 @@ do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -656,10 +690,10 @@ do
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then

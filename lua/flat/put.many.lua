@@ -29,25 +29,26 @@ local function number(area, name, text)
   end
   return n
 end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 local function named(area, name, text)
   do

@@ -34,19 +34,30 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 
 
@@ -177,57 +188,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[5] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
   local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then

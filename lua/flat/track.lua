@@ -21,19 +21,30 @@ local function finite(text, default)
   return default
 end
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 
 local stamp = ARGV[1]
@@ -268,30 +279,8 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
-  local offset
-  do
-    local area, name, text = 'Track', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Track', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end

@@ -9,39 +9,41 @@
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
 --          sadd set srem time zadd zcard zpopmax zpopmin zscore
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return count
 end
 
 local call = redis.call

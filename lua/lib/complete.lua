@@ -74,11 +74,7 @@ local function settle(item, state, queue)
   end
 end
 
--- What the options change in a job that goes on to another queue, or nil.
-local function read_change(area, given) -- cold
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
+local function read_changes(area, given) -- cold
   read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
@@ -87,6 +83,13 @@ local function read_change(area, given) -- cold
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
+end
+
+-- What the options change in a job that goes on to another queue, or nil.
+local function read_change(area, given)
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    return read_changes(area, given)
+  end
 end
 
 -- Writes these changes.
@@ -219,11 +222,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -240,7 +243,7 @@ end
 
 -- Groups items by queue: {queue, items} for each.
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -277,7 +280,7 @@ end
 -- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
 -- may run another job when one is complete.
 local function read_config(queues)
-  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
@@ -300,12 +303,14 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Whether any of the jobs has dependents, or any of the keys in more exists.
+-- Whether any of the jobs has dependents, or the key more, if there is one, exists.
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 
 -- Publishes that jobs are complete for good, and releases their dependents if they may have some.
@@ -319,7 +324,7 @@ local function announce(items, special)
     end
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
-  if special and any_dependents(items, {}) then
+  if special and any_dependents(items) then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -337,7 +342,7 @@ local function complete(worker, items)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Most jobs have no dependents, and none is tracked: one command finds that out.
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end
