@@ -65,6 +65,13 @@ type foundJob struct {
 	at    int // which of the puts
 	jid   string
 	state State
+	holds bool // it is another job, which holds the unique key
+}
+
+// found returns the job that refused a put.
+func (p *put) found(f foundJob) foundJob {
+	f.holds = f.jid != p.options.jid
+	return f
 }
 
 // exists returns the error of a put that was refused.
@@ -74,10 +81,14 @@ func (f foundJob) exists(op string) *Error {
 
 // describe says that the job exists, and its state.
 func (f foundJob) describe() string {
-	if f.state == "" { // its hash is damaged
-		return "exists"
+	exists := "exists"
+	if f.holds {
+		exists = "holds the unique key"
 	}
-	return "exists and is " + string(f.state)
+	if f.state == "" { // its hash is damaged, or it is gone
+		return exists
+	}
+	return exists + " and is " + string(f.state)
 }
 
 // foundBy returns the job that was there if the reply of a single put says so.

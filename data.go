@@ -10,32 +10,37 @@ import (
 // encodeData returns a job's data as JSON: a [json.RawMessage] or []byte unchanged, anything else
 // marshaled. Nil becomes an empty object, which is what clients of other languages expect.
 func encodeData(op, jid string, data any) (string, error) {
+	return encodeJSON(op, jid, "data", data, "{}")
+}
+
+// encodeJSON does the same for data or a result. Nil becomes the text empty.
+func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	var raw []byte
-	switch v := data.(type) {
+	switch v := value.(type) {
 	case nil:
 	case json.RawMessage:
 		if v != nil && !json.Valid(v) {
-			return "", invalid(op, jid, "the data is not JSON: %.100q", v)
+			return "", invalid(op, jid, "the %s is not JSON: %.100q", what, v)
 		}
 		raw = v
 	case []byte:
 		if v != nil && !json.Valid(v) {
-			return "", invalid(op, jid, "the data is a []byte that is not JSON: "+
-				"pass what json.Marshal makes of it, or a struct with a []byte field")
+			return "", invalid(op, jid, "the %s is a []byte that is not JSON: "+
+				"pass what json.Marshal makes of it, or a struct with a []byte field", what)
 		}
 		raw = v
 	default:
 		var err error
-		if raw, err = json.Marshal(data); err != nil {
+		if raw, err = json.Marshal(value); err != nil {
 			return "", &Error{Op: op, Code: CodeInvalid, JID: jid,
-				Message: "the data can't be JSON: " + err.Error(), Err: err}
+				Message: "the " + what + " can't be JSON: " + err.Error(), Err: err}
 		}
 	}
 	if raw == nil {
-		return "{}", nil
+		return empty, nil
 	}
 	if problem := unreadable(raw); problem != "" {
-		return "", invalid(op, jid, "the data %s", problem)
+		return "", invalid(op, jid, "the %s %s", what, problem)
 	}
 	return string(raw), nil
 }

@@ -31,6 +31,7 @@ const (
 	CodeServer        Code = "server"
 	CodeStopped       Code = "stopped"
 	CodeUnavailable   Code = "unavailable"
+	CodeUnfinished    Code = "unfinished"
 	CodeWrongQueue    Code = "wrong_queue"
 	CodeWrongShard    Code = "wrong_shard"
 )
@@ -93,6 +94,9 @@ var (
 	// broke, or the caller's own context ended first; then errors.Is(err, context.Canceled) or
 	// context.DeadlineExceeded holds as well. The command may still have run.
 	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
+
+	// ErrUnfinished means that the job has no result yet: it is neither complete nor failed.
+	ErrUnfinished error = &Error{Code: CodeUnfinished, Message: "the job has not ended"}
 
 	// ErrWrongQueue means that the job is running in a queue other than the one named.
 	ErrWrongQueue error = &Error{

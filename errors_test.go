@@ -155,6 +155,7 @@ var sentinels = map[qless.Code]error{
 	"server":         qless.ErrServer,
 	"stopped":        qless.ErrStopped,
 	"unavailable":    qless.ErrUnavailable,
+	"unfinished":     qless.ErrUnfinished,
 	"wrong_queue":    qless.ErrWrongQueue,
 	"wrong_shard":    qless.ErrWrongShard,
 }

@@ -17,7 +17,8 @@ import (
 //   - any other error retries it after the worker's [Backoff], or fails it if it has no
 //     retries left.
 //
-// A panic fails the job, with its stack as the message.
+// [Job.SetResult] and [HandleResult] give the job a result, which [Client.Result] returns. A panic
+// fails the job, with its stack as the message.
 //
 // The context inherits the values of the context that the worker was started with, and
 // [ClientFromContext] returns the worker's client. It ends when the job's lock is lost, the job is

@@ -60,6 +60,10 @@ type Job struct {
 	// Expires is when the lock of a running job ends, or zero if it has none.
 	Expires time.Time `json:"expires,omitzero"`
 
+	// FailedDependencies are the jobs that this one waited for and that have failed, by jid, if it
+	// was put with [OnFailureRun] or [OnFailureFail].
+	FailedDependencies []FailedDependency `json:"failed_dependencies,omitempty"`
+
 	// Failure is why the job failed or was last retried, or nil if neither has happened since it
 	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
@@ -75,6 +79,14 @@ type Job struct {
 
 	// Klass names the work to do.
 	Klass string `json:"klass"`
+
+	// LockTime is how long each lock on the job lasts, or 0 if the queue decides: see [LockTime].
+	LockTime time.Duration `json:"lock_time,omitempty"`
+
+	// Parents are the jids of the jobs that this one was put to wait for, if it was put with an
+	// [OnFailure]: of [DependsOn], in that order, complete or not. Jobs that [Job.Depend] added are
+	// not among them.
+	Parents []string `json:"parents,omitempty"`
 
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
@@ -109,6 +121,7 @@ type Job struct {
 	put    time.Time // when it was put, or last popped before; zero if unknown
 	since  string    // when it was popped, by the server's clock; empty if unknown
 	hold   *hold     // shared with the worker that runs the job, if any
+	result string    // what SetResult set, as JSON; empty if nothing
 }
 
 // A hold is the state of a run that its worker and its handler share.
@@ -131,7 +144,8 @@ type HistoryEntry struct {
 	// When is when it happened, in whole seconds.
 	When time.Time `json:"when,omitzero"`
 
-	// What is what happened: put, popped, done, failed, timed-out, or the message of a log.
+	// What is what happened: put, popped, done, failed, timed-out, dependency-failed, or the
+	// message of a log.
 	What string `json:"what"`
 
 	// Queue is the queue that the job was put into.
@@ -263,6 +277,9 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 		return err
 	}
 	args := append([]any{j.JID, j.client.worker, j.Queue, data, "checked", "1"}, next...)
+	if j.result != "" {
+		args = append(args, "result", j.result)
+	}
 	return j.finish(ctx, "complete", outcome, args)
 }
 
@@ -290,7 +307,7 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	args := []any{j.JID, j.client.worker, group, validText(message), data}
+	args := j.withResult(j.JID, j.client.worker, group, validText(message), data)
 	return j.finish(ctx, "fail", outcome, args)
 }
 
@@ -319,8 +336,8 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	if err != nil {
 		return 0, err
 	}
-	reply, err := j.client.run(ctx, "retry", j.JID,
-		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)
+	reply, err := j.client.run(ctx, "retry", j.JID, j.withResult(
+		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)...)
 	if err != nil {
 		return 0, err
 	}
@@ -347,8 +364,8 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
 }
 
-// Heartbeat renews the job's lock for the queue's heartbeat time, saves its data, and returns when
-// the lock now ends, in whole seconds.
+// Heartbeat renews the job's lock for its [LockTime], or else for the queue's heartbeat time, saves
+// its data, and returns when the lock now ends, in whole seconds.
 func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	if err := j.held("heartbeat"); err != nil {
 		return time.Time{}, err
@@ -415,7 +432,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 		return err
 	}
 	if found, refused := foundBy(reply); refused {
-		return found.exists("requeue")
+		return p.found(found).exists("requeue")
 	}
 	j.end(Outcome{Queue: queue})
 	return nil
@@ -559,7 +576,7 @@ func (j *Job) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh.hold, fresh.since, fresh.put = j.hold, j.since, j.put
+	fresh.hold, fresh.since, fresh.put, fresh.result = j.hold, j.since, j.put, j.result
 	*j = *fresh
 	return nil
 }

@@ -3,13 +3,19 @@ package qless
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A jobOptions holds the options of a job that qless-core does not know. The server keeps them in
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
-	Headers map[string]string `json:"h,omitempty"`
+	Headers  map[string]string `json:"h,omitempty"`
+	LockTime wire.Number       `json:"l,omitempty"` // in seconds
+	OnLost   Place             `json:"q,omitempty"`
+	Policy   *policy           `json:"f,omitempty"`
+	Unique   *claim            `json:"u,omitempty"`
 }
 
 // letters returns the letter of each option that is set, which is its name in the JSON.
@@ -17,6 +23,18 @@ func (o *jobOptions) letters() string {
 	var letters []byte
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
+	}
+	if o.LockTime > 0 {
+		letters = append(letters, 'l')
+	}
+	if o.OnLost != "" {
+		letters = append(letters, 'q')
+	}
+	if o.Policy != nil {
+		letters = append(letters, 'f')
+	}
+	if o.Unique != nil {
+		letters = append(letters, 'u')
 	}
 	return string(letters)
 }
@@ -54,18 +72,35 @@ func parseJobOptions(text string) jobOptions {
 // apply sets the fields of a job that show its options.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
+	j.LockTime = max(o.LockTime.Duration(), 0)
+	if o.Policy != nil {
+		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
+	}
 }
 
 // storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers}
+	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	c.storeLock(&o)
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}
-	if c.noHeaders && len(c.headers) == 0 {
-		args = append(args, "drop", "h")
+	if drop := c.dropped(); drop != "" {
+		args = append(args, "drop", drop)
 	}
 	return args
+}
+
+// dropped returns the letters of the options that the call takes away from an existing job.
+func (c *callOptions) dropped() string {
+	drop := ""
+	if c.noHeaders && len(c.headers) == 0 {
+		drop += "h"
+	}
+	if c.onLost != nil && *c.onLost == First {
+		drop += "q"
+	}
+	return drop
 }

@@ -13,12 +13,15 @@ import (
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
 	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [Priority], [Retries] or [Tags].
+	// [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
-	// [Headers], [Priority], [Retries] or [Tags].
+	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
+
+	// A PopOption is an option for [Queue.Pop]: [LockTime].
+	PopOption interface{ applyPop(*callOptions) }
 
 	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].
 	RetryOption interface{ applyRetry(*callOptions) }
@@ -46,7 +49,15 @@ type callOptions struct {
 	headers   map[string]string
 	noHeaders bool // an existing job loses its headers, unless there are others
 
+	lockTime *time.Duration
+	onLost   *Place
+
 	conditions []condition // at most one, or the same several times, once checked
+
+	onFailure OnFailure
+
+	unique *UniqueOption
+	claim  *claim // of a put, made of unique
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -138,8 +149,8 @@ type DependsOnOption struct{ jids []string }
 
 // DependsOn makes a job wait until other jobs are complete. Used twice, it adds to the first. Jobs
 // that do not exist or are already complete are not waited for. If one of them fails, the job keeps
-// waiting until that one is unfailed and completed, or both are canceled together. A jid that no
-// job can have ([JID]) is [ErrInvalid].
+// waiting until that one is unfailed and completed, or both are canceled together, unless
+// [OnFailure] says something else. A jid that no job can have ([JID]) is [ErrInvalid].
 func DependsOn(jids ...string) DependsOnOption { return DependsOnOption{jids} }
 
 func (o DependsOnOption) applyPut(c *callOptions)  { c.depends = append(c.depends, o.jids...) }
@@ -205,6 +216,15 @@ func (c *callOptions) check(op string) error {
 		}
 	}
 	if err := c.checkConditions(op); err != nil {
+		return err
+	}
+	if err := c.checkLock(op); err != nil {
+		return err
+	}
+	if err := c.onFailure.check(op, c.jid); err != nil {
+		return err
+	}
+	if err := c.unique.check(op, c.jid); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

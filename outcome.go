@@ -51,6 +51,10 @@ type Outcome struct {
 	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
 	Headers map[string]string
 
+	// OnFailure is what becomes of the job in its next Queue when one that it waits for fails. Empty
+	// leaves it as it is.
+	OnFailure OnFailure
+
 	// Group is the failure group. If it is empty, ActionFail uses the klass, and ActionRetry the
 	// FailGroup of [WorkerConfig].
 	Group string
@@ -83,11 +87,12 @@ func (o Outcome) MarshalJSON() ([]byte, error) {
 		Retries   *int              `json:"retries,omitempty"`
 		Tags      []string          `json:"tags,omitempty"`
 		Headers   map[string]string `json:"headers,omitempty"`
+		OnFailure OnFailure         `json:"on_failure,omitempty"`
 		Group     string            `json:"group,omitempty"`
 		Err       string            `json:"error,omitempty"`
 	}{
 		o.Action, o.Queue, secondsOf(o.Delay), o.DependsOn, o.Priority, o.Retries, o.Tags,
-		o.Headers, o.Group, textOf(o.Err),
+		o.Headers, o.OnFailure, o.Group, textOf(o.Err),
 	})
 }
 
@@ -138,7 +143,7 @@ func nextOutcome(queue string, given *callOptions) Outcome {
 	o := Outcome{
 		Action: ActionComplete, Queue: queue,
 		DependsOn: given.depends, Priority: given.priority, Retries: given.retries,
-		Headers: given.headers,
+		Headers: given.headers, OnFailure: given.onFailure,
 	}
 	if given.noHeaders && o.Headers == nil {
 		o.Headers = map[string]string{}
@@ -213,32 +218,35 @@ func (o *Outcome) nextOptions() callOptions {
 	return callOptions{
 		delay: &o.Delay, depends: o.DependsOn, priority: o.Priority, retries: o.Retries,
 		tags: o.Tags, tagged: o.Tags != nil,
-		headers: o.Headers, noHeaders: o.Headers != nil,
+		headers: o.Headers, noHeaders: o.Headers != nil, onFailure: o.OnFailure,
 	}
 }
 
 // hasNext reports whether the outcome says anything about a next queue.
 func (o *Outcome) hasNext() bool {
 	return o.Queue != "" || o.Delay != 0 || o.DependsOn != nil || o.Priority != nil ||
-		o.Retries != nil || o.Tags != nil || o.Headers != nil
+		o.Retries != nil || o.Tags != nil || o.Headers != nil || o.OnFailure != ""
 }
 
 // An actionSpec is how an action is passed to the script finish, and counted.
 type actionSpec struct {
-	args  func(o *Outcome) []string
-	since []string // arguments that precede the time at which the job was popped
-	count func(s *WorkerStats) *int
+	args   func(o *Outcome) []string
+	since  []string // arguments that precede the time at which the job was popped
+	result []string // arguments that precede the job's result; nil if it is dropped
+	count  func(s *WorkerStats) *int
 }
 
 var actions = map[Action]actionSpec{
 	ActionComplete: {
-		args:  (*Outcome).completeArgs,
-		since: []string{"since"},
-		count: func(s *WorkerStats) *int { return &s.Completed },
+		args:   (*Outcome).completeArgs,
+		since:  []string{"since"},
+		result: []string{"result"},
+		count:  func(s *WorkerStats) *int { return &s.Completed },
 	},
 	ActionFail: {
-		args:  func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
-		count: func(s *WorkerStats) *int { return &s.Failed },
+		args:   func(o *Outcome) []string { return []string{validText(o.Group), o.message()} },
+		result: []string{},
+		count:  func(s *WorkerStats) *int { return &s.Failed },
 	},
 	ActionRelease: {
 		args:  func(o *Outcome) []string { return []string{wire.FormatSeconds(o.Delay)} },
@@ -248,7 +256,8 @@ var actions = map[Action]actionSpec{
 		args: func(o *Outcome) []string {
 			return []string{wire.FormatSeconds(o.Delay), validText(o.Group), o.message()}
 		},
-		count: func(s *WorkerStats) *int { return &s.Retried },
+		result: []string{},
+		count:  func(s *WorkerStats) *int { return &s.Retried },
 	},
 }
 

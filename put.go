@@ -36,7 +36,10 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	p.data, err = encodeData("put", p.options.jid, data)
+	if p.data, err = encodeData("put", p.options.jid, data); err != nil {
+		return p, err
+	}
+	p.options.claim, err = p.options.unique.claim("put", p)
 	return p, err
 }
 
@@ -123,7 +126,7 @@ func (c *Client) putOne(ctx context.Context, p *put) error {
 	}
 	reply, err := run(ctx, "put", p.options.jid, p.args(c.worker)...)
 	if found, refused := foundBy(reply); refused {
-		return found.exists("put")
+		return p.found(found).exists("put")
 	}
 	return err
 }
@@ -142,8 +145,8 @@ const putBatch = 1000
 // their jids in order. One script puts up to 1000 jobs, all or none of them. If there are more jobs
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
-// Jobs that are refused because of a [ConflictOption] do not stop the others. Their jids are those
-// of the jobs that are there, and if nothing else is wrong the error is [ErrExists], with their
+// Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of several
+// jobs of the call with the same key, the first one is put. The jids of those refused are those of the jobs that are there, and if nothing else is wrong the error is [ErrExists], with their
 // Indices. If the connection breaks, a script is sent again if no job of the call has a [JID].
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
@@ -242,7 +245,7 @@ func (c *Client) putAll(
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script, all or none but those with a [ConflictOption]. It returns
+// putMany puts jobs with one script, all or none but those with a [ConflictOption] or [Unique]. It returns
 // which jobs were there, by their index in puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 	checked, run := "1", c.run
@@ -264,6 +267,11 @@ func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 	found, problem := foundByMany(reply)
 	if err == nil {
 		err = problem
+	}
+	for i, f := range found {
+		if f.at < len(puts) {
+			found[i] = puts[f.at].found(f)
+		}
 	}
 	return found, err
 }

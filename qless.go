@@ -37,6 +37,7 @@ type Client struct {
 	unbatched bool             // each put is sent alone
 	batcher   *putBatcher      // nil if unbatched
 	replicas  *script.Replicas // nil if puts don't wait for any
+	waits     *waits           // shared by all copies of the client
 
 	observe func(ctx context.Context, call Call)        // nil without an observer
 	headers func(ctx context.Context) map[string]string // nil without headers
@@ -100,6 +101,7 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	}
 	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
 	c.batchPuts()
+	c.waits = newWaits(c)
 	return c, nil
 }
 
@@ -147,9 +149,10 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Close closes the connections that [Dial] opened. The go-redis client that was given to [New]
-// belongs to the caller and stays open.
+// Close ends all waits ([Client.Wait]), and closes the connections that [Dial] opened. The go-redis
+// client that was given to [New] belongs to the caller and stays open.
 func (c *Client) Close() error {
+	c.waits.close()
 	if !c.owned {
 		return nil
 	}

@@ -61,15 +61,19 @@ func (q *Queue) Put(
 // expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
 // paused, or runs as many as its max-concurrency allows.
 //
-// The lock lasts for the queue's heartbeat time (60 s by default), and must be renewed with
-// [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed with
+// The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has a
+// [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed with
 // [ErrUnavailable], it may have locked jobs, which can be popped again when their locks expire.
-func (q *Queue) Pop(ctx context.Context, count int) ([]*Job, error) {
+func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "pop", "",
-		q.name, q.client.worker, strconv.Itoa(count), "timed")
+	more, err := popOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]any{q.name, q.client.worker, strconv.Itoa(count), "timed"}, more...)
+	reply, err := q.client.run(ctx, "pop", "", args...)
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,9 @@ type ShardedQueue struct {
 func (q *ShardedQueue) Name() string { return q.name }
 
 // Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
-// exists in a shard where its key does not belong, a second job is made, even with [IfAbsent]. With
+// exists in a shard where its key does not belong, a second job is made, even with [IfAbsent]. A job
+// with a [Unique] key goes into the shard of that key, whatever its jid; with [ShardByQueue], the key
+// is unique among the queues of one shard. With
 // [DependsOn], Put first looks for those jobs in all other shards: if one has any, the error is
 // [ErrWrongShard] and nothing is put.
 func (q *ShardedQueue) Put(
@@ -198,11 +200,19 @@ func (q *ShardedQueue) Put(
 	if err != nil {
 		return "", err
 	}
-	shard := q.shards.ClientFor(q.name, p.options.jid)
+	shard := q.shardOf(p)
 	if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 		return "", err
 	}
 	return shard.put(ctx, p)
+}
+
+// shardOf returns the shard for a job: with a unique key, that of the key.
+func (q *ShardedQueue) shardOf(p *put) *Client {
+	if claim := p.options.claim; claim != nil {
+		return q.shards.ClientFor(q.name, claim.Key)
+	}
+	return q.shards.ClientFor(q.name, p.options.jid)
 }
 
 // checkDepends returns an error if a job depends on a job of another shard.
@@ -261,8 +271,8 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 // part groups puts by shard.
 func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*put, error) {
 	shards := map[string]*Client{} // by jid
-	for _, jid := range jidsOf(puts) {
-		shards[jid] = q.shards.ClientFor(q.name, jid)
+	for _, p := range puts {
+		shards[p.options.jid] = q.shardOf(p)
 	}
 	parts := map[*Client][]*put{}
 	for i, p := range puts {
@@ -286,7 +296,9 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 
 // Pop locks at most count jobs, as [Queue.Pop] does, from one shard after another, in random order.
 // If a shard fails, Pop returns the jobs that it has locked so far along with the error.
-func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
+func (q *ShardedQueue) Pop(
+	ctx context.Context, count int, options ...PopOption,
+) ([]*Job, error) {
 	var jobs []*Job
 	if count < 1 {
 		return nil, invalid("pop", "", "the count %d is not positive", count)
@@ -295,7 +307,7 @@ func (q *ShardedQueue) Pop(ctx context.Context, count int) ([]*Job, error) {
 		if len(jobs) == count {
 			break
 		}
-		more, err := q.shards.clients[i].Queue(q.name).Pop(ctx, count-len(jobs))
+		more, err := q.shards.clients[i].Queue(q.name).Pop(ctx, count-len(jobs), options...)
 		jobs = append(jobs, more...)
 		if err != nil {
 			return jobs, err

@@ -20,6 +20,7 @@ type report struct {
 	queue     string
 	since     string    // when the job was popped, by the server's clock; empty if unknown
 	data      string    // empty if it did not change
+	result    string    // empty if there is none
 	until     time.Time // when the lock ends
 	sent      bool      // it was sent before, and got no reply
 	alone     bool      // the server refused a call with it: send it alone
@@ -43,8 +44,14 @@ func (r *report) appendTo(args []any) []any {
 func (r *report) details() []string {
 	spec := actions[r.Action]
 	details := spec.args(&r.Outcome)
+	hasResult := r.result != "" && spec.result != nil
 	if (r.sent || r.late || r.place > 0) && r.since != "" {
 		details = append(slices.Concat(details, spec.since), r.since)
+	} else if hasResult && spec.since == nil {
+		details = append(slices.Clone(details), "")
+	}
+	if hasResult {
+		details = append(slices.Concat(details, spec.result), r.result)
 	}
 	if r.place > 0 {
 		details = append(details, strconv.Itoa(r.place))
@@ -298,8 +305,9 @@ func (b *outbox) invalid(reports []*report, err error) {
 	switch r := reports[0]; {
 	case len(reports) > 1:
 		b.separate(reports)
-	case r.Action != ActionFail || r.data != "":
-		r.Outcome, r.data = Outcome{Action: ActionFail, Group: "refused", Err: err}, ""
+	case r.Action != ActionFail || r.data != "" || r.result != "":
+		r.Outcome = Outcome{Action: ActionFail, Group: "refused", Err: err}
+		r.data, r.result = "", ""
 		b.requeue(reports)
 	default:
 		b.abandon(r, err)

@@ -163,7 +163,7 @@ func (w *Worker) reportOf(a *activeJob, err error) *report {
 	if err != nil {
 		r.Outcome = w.settled(a, err)
 	}
-	r.data = data
+	r.data, r.result = data, a.job.result
 	return r
 }
 

@@ -6,8 +6,9 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire hexists hget hincrby hmget lrem publish smembers srem time zincrby
---          zpopmax zpopmin zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

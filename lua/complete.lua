@@ -1,17 +1,17 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: next queue; delay n, depends json,
---          priority n, retries n, tags json, o text, drop letters (all of which need next); checked
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; next queue; delay n, depends
+--          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
 --          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
 --          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hkeys hmget hset lindex lpush ltrim publish rpop
---          rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin
---          zrange zrangebyscore zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
+--          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
+--          zpopmax zpopmin zrange zrangebyscore zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
@@ -24,6 +24,9 @@ local data = ARGV[5]
 local given = options('Complete', 6, #ARGV)
 if not given.checked then
   json('Complete', 'data', data)
+  if given.result then
+    json('Complete', 'result', given.result)
+  end
 end
 if not given.next and (given.delay or given.depends) then
   local option = given.delay and 'delay' or 'depends'
@@ -34,16 +37,28 @@ if change and not given.next then
   reject('Complete', '"priority", "retries", "tags", "o" and "drop" need a "next"')
 end
 
+local depends, delay = none, 0
+if given.depends then
+  depends = read_dependencies('Complete', given.depends)
+end
+if given.delay then
+  delay = number('Complete', 'delay', given.delay)
+end
+
 local item = {
   jid = jid,
   queue = queue,
   data = data,
   next = given.next,
-  delay = number('Complete', 'delay', given.delay or 0),
+  delay = delay,
   checked = given.checked,
-  depends = read_dependencies('Complete', given.depends),
+  depends = depends,
   change = change,
+  key = false, retries = false, ran = false, state = false,
 }
+if given.result then
+  item.result = given.result -- seldom, and growing a table is expensive
+end
 must_publish()
 complete(worker, {item})
 if item.problem then

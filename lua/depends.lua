@@ -6,17 +6,22 @@
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
--- Needs    del exists expire hdel hget hmget hset publish sadd smembers srem time zadd zpopmax
---          zpopmin zrem
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
+-- @include "lib/events.lua"
+-- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/sets.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
-local state = call('hget', job_key(jid), 'state')
+local job = call('hmget', job_key(jid), 'state', 'x:o')
+local state = job[1]
 if state ~= 'depends' then
   -- The state of a job that does not exist is false.
   reject('Depends', 'Job ' .. jid .. ' not in the depends state: ' .. tostring(state))
@@ -27,9 +32,16 @@ local function add()
   if problem then
     reject('Depends', problem)
   end
+  local watches = job[2] and has_option(job[2], 'f')
+  if watches then
+    must_publish()
+  end
   local failed = link(jid, others, {})
   if failed then
     call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+  if watches then
+    watch(jid, job_ended)
   end
 end
 

@@ -1,13 +1,14 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, group, message [, data]
+-- ARGV     NOW, jid, worker, group, message [, data [, result]]
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish
---          rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"
@@ -23,9 +24,14 @@ end
 if data then
   json('Fail', 'data', data)
 end
+local item = {jid = jid, group = group, message = message, data = data or ''}
+if ARGV[7] then
+  json('Fail', 'result', ARGV[7])
+  item.result = ARGV[7]
+end
 
 must_publish()
-local problem = fail(worker, {jid = jid, group = group, message = message, data = data or ''})
+local problem = fail(worker, item)
 if problem then
   reject('Fail', problem)
 end

@@ -5,12 +5,14 @@
 -- ARGV     NOW, worker, then for each job, at most 1000: action, jid, queue, data, n, and
 --          n arguments:
 --          complete  pairs: next queue, delay n, depends json, priority n, retries n, tags json,
---                    o text, drop letters, since time
---          fail      group, message [, since]
---          retry     delay [, group, message [, since]]: spends a retry
+--                    o text, drop letters, since time, result json
+--          fail      group, message [, since [, result]]
+--          retry     delay [, group, message [, since [, result]]]: spends a retry. The result is
+--                    that of a job that has failed because it had none left
 --          release   delay [, since [, place]]: spends none. Jobs without a delay that have
 --                    places are taken in the order of these, after one that has none
 --          data may be '', which leaves the job's data as it is
+--          result is the job's result, if it has ended
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
@@ -18,7 +20,7 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
 --          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
 --          zpopmax zpopmin zrange zrangebyscore zrem zscore
 
@@ -42,22 +44,27 @@ local function read_details(item, action, first, last) -- cold
     item.next, item.since, item.checked = given.next, given.since, true
     item.delay = number('Finish', 'delay', given.delay or 0)
     item.depends = read_dependencies('Finish', given.depends)
-    item.change = read_change('Finish', given)
+    item.change, item.result = read_change('Finish', given), given.result
   elseif action == 'fail' then
     item.group = required('Finish', 'group', ARGV[first])
     item.message = ARGV[first + 1] or ''
     item.since = given_text(first + 2, last)
+    item.result = given_text(first + 3, last)
   elseif action == 'retry' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.group = given_text(first + 1, last)
     item.message = item.group and ARGV[first + 2]
     item.since = given_text(first + 3, last)
+    item.result = given_text(first + 4, last)
   elseif action == 'release' then
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
     item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
+  end
+  if item.result then
+    json('Finish', 'result', item.result)
   end
 end
 

@@ -1,10 +1,11 @@
--- heartbeat: renews a worker's lock on its job for the queue's heartbeat.
+-- heartbeat: renews a worker's lock on its job for the queue's heartbeat, or the job's own lock
+-- time.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker [, data]
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
--- Cost     6 commands
+-- Cost     6 commands; 5 for a job with a lock time of its own
 -- Repeat   safe
 -- Needs    del hdel hmget hset time zadd
 
@@ -21,11 +22,11 @@ if data then
 end
 
 local key = job_key(jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 must_own('Heartbeat', jid, queue, job[3], job[2], worker)
 
-local expires = now + heartbeat_of(queue)
+local expires = now + lock_time_of(queue, job[5])
 local text = exact(expires)
 local locks = queue_key(queue, 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then

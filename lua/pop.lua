@@ -1,18 +1,20 @@
 -- pop: locks the next jobs of a queue for a worker: lost ones first, then by priority.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, worker, count [, 'timed']
+-- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text
+--          popped_at, since when it is this worker's; both as text.
+--          lock: for how many seconds the jobs are locked, without a grace period after that,
+--          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpop rpush sadd sismember smembers srem time zadd zcount zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+-- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
+--          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
+--          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -27,9 +29,16 @@ local queue = required('Queue', 'queue', ARGV[2])
 local worker = required('Pop', 'worker', ARGV[3])
 local count = whole('Pop', 'count', ARGV[4])
 local timed = ARGV[5] == 'timed'
+local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
+if lock_for and lock_for < 0 then
+  reject('Pop', 'Arg "lock" is negative: ' .. ARGV[6])
+end
 
 must_publish()
 local settings = read_settings(queue)
+if lock_for then
+  settings.lock_time = lock_for
+end
 if call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return EMPTY_LIST
 end

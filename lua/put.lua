@@ -19,8 +19,9 @@
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
---          sadd scard smembers srem time zadd zcard zincrby zmscore zpopmax zpopmin zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrem zscore
 
 -- @include "lib/put.lua"
 

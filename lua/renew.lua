@@ -13,6 +13,7 @@
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 
 local worker = required('Renew', 'worker', ARGV[2])
@@ -22,17 +23,21 @@ local outcomes, by_queue, all = {}, {}, {}
 
 -- Reads a job and records its lock's new end. Returns why it can't be renewed, or nil.
 local function read_lock(jid, i)
-  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace')
+  local job = try('hmget', job_key(jid), 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
-  heartbeats[queue] = heartbeats[queue] or heartbeat_of(queue)
+  local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
+  if not seconds then
+    seconds = heartbeat_of(queue)
+    heartbeats[queue] = seconds
+  end
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
-  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = exact(now + heartbeats[queue])
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+  its.locks[#its.locks + 1] = exact(now + seconds)
   its.locks[#its.locks + 1] = jid
 end
 
@@ -50,7 +55,7 @@ local function renew_queue(queue, its)
       end
       all[#all + 1] = expires
       all[#all + 1] = job.jid
-      outcomes[job.at] = exact(heartbeats[queue])
+      outcomes[job.at] = exact(job.lasts)
     end
   end
 end

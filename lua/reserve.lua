@@ -28,8 +28,8 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd set sismember smembers smismember srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
+--          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
+--          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
 --          zrevrange zscore
 
 -- @include "lib/base.lua"
@@ -276,7 +276,7 @@ end
 -- of the work of an array.
 local function reserved_values(heartbeat)
   local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
-  return function(jid, job)
+  return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
     local usual = klass and queue and priority and retries and remaining and data and tags and
@@ -288,7 +288,8 @@ local function reserved_values(heartbeat)
         last
     end
     return {
-      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp, heartbeat,
+      jid, klass, queue, priority, retries, remaining, data, tags, time, stamp,
+      job[OPTIONS] and exact(tonumber(ends) - now) or heartbeat,
       job[FAILURE] or false, job[SPAWNED_FROM_JID] or false, job[OPTIONS] or nil,
     }
   end

@@ -1,16 +1,19 @@
 -- retry: requeues a worker's job and uses up one of its retries.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data]]]]
+-- ARGV     NOW, jid, queue, worker [, delay [, group, message [, 'here', since [, data [,
+--          result]]]]]
 --          here: only a job that runs in this queue, and, unless it is '', since this time; group
 --          and message may be '' then. Else the job goes to the queue from wherever it runs
+--          result: that of a job that has failed because it had no retries left
 -- Returns  the retries that are left; below 0 the job has failed, in the given group
 --          or in failed-retries-<queue>
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
 -- Repeat   once
--- Needs    del exists expire hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim publish
---          rpush sadd srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"
@@ -33,6 +36,10 @@ if ARGV[8] == 'here' then
   if ARGV[10] then
     item.data = ARGV[10]
     json('Retry', 'data', item.data)
+  end
+  if ARGV[11] then
+    item.result = ARGV[11]
+    json('Retry', 'result', item.result)
   end
 end
 must_publish()

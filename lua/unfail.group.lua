@@ -6,8 +6,8 @@
 -- Errors   Unfail.group()
 -- Cost     4 commands, 4 a queue, 6 a job
 -- Repeat   once
--- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush sadd
---          srem time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
+--          sadd set srem time zadd zcard zpopmax zpopmin zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

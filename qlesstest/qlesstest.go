@@ -109,6 +109,9 @@ func (s *Server) Addr() string { return s.mini.Addr() }
 
 // Close ends the server and what it holds.
 func (s *Server) Close() {
+	if s.client != nil {
+		_ = s.client.Close() // which ends its waits
+	}
 	_ = s.rdb.Close() // what it held is gone with the server
 	s.mini.Close()
 }

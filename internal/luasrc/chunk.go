@@ -49,28 +49,33 @@ func split(code string) []chunk {
 // arrange returns the code of the chunks that a script needs, in order, with the bodies of some
 // functions in the place of their calls. What only cold functions need is nested inside these.
 func arrange(chunks []chunk) []string {
-	return order(inline(reachable(substituteConstants(chunks))))
+	return gather(order(inline(reachable(substituteConstants(chunks)))))
 }
 
 // arrangePlain does the same without moving code that often runs.
 func arrangePlain(chunks []chunk) []string {
-	return order(substituteConstants(chunks))
-}
-
-// order returns the code of the chunks that a script needs, nested as arrange does.
-func order(chunks []chunk) []string {
-	hot := reach(chunks, statements(chunks), nil)
 	var code []string
-	for i, c := range chunks {
-		switch {
-		case !hot[i]:
-		case c.cold:
-			code = append(code, nest(c, chunks, reach(chunks, words(c.code), hot)))
-		default:
-			code = append(code, c.code)
-		}
+	for _, c := range order(substituteConstants(chunks)) {
+		code = append(code, c.code)
 	}
 	return code
+}
+
+// order returns the chunks that a script needs, with those inside cold functions that only these
+// need.
+func order(chunks []chunk) []chunk {
+	hot := reach(chunks, statements(chunks), nil)
+	var kept []chunk
+	for i, c := range chunks {
+		if !hot[i] {
+			continue
+		}
+		if c.cold {
+			c.code = nest(c, chunks, reach(chunks, words(c.code), hot))
+		}
+		kept = append(kept, c)
+	}
+	return kept
 }
 
 // substituteConstants replaces the names of constants with their values: a name would make every later closure

@@ -173,11 +173,15 @@ func isCall(expression string) bool {
 	return end == len(expression)
 }
 
-// startsStatement reports whether a line begins at a place in the code, as far as it is code.
+// startsStatement reports whether a statement begins at a place in the code: a line that does not
+// continue the one before.
 func startsStatement(code string, at int) bool {
-	line := code[strings.LastIndexByte(code[:at], '\n')+1 : at]
-	return strings.TrimSpace(line) == ""
+	before := strings.TrimRight(code[:at], " ")
+	return before == "" || strings.HasSuffix(before, "\n") && !continued.MatchString(before)
 }
+
+// continued matches code that goes on in the next line.
+var continued = regexp.MustCompile(`(?:[,({=]|\.\.|\b(?:and|or|not|return)) *\n$`)
 
 // apply returns the function's expression with arguments in place of the parameters, if each may be evaluated
 // there: it is simple, or the only one that is not, and used once.
@@ -264,7 +268,10 @@ func (in inliner) move(f function, at int) bool {
 		if i == at || n == 0 {
 			continue
 		}
-		if c.cold || in.captured(at, i) {
+		if c.cold { // has the function inside
+			continue
+		}
+		if in.captured(at, i) {
 			return false
 		}
 		calls += n

@@ -12,8 +12,9 @@
 //
 //	local function free(jid) -- cold
 //
-// are moved into these, and created when one of them runs. The bodies of small functions take the
-// place of their calls. Constants in capitals, such as
+// are moved into these, and created when one of them runs. The cold functions of a script become one
+// function, so that they cost one closure. The bodies of small functions take the place of their
+// calls. Constants in capitals, such as
 //
 //	local LIMIT = 1000
 //

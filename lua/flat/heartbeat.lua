@@ -1,10 +1,11 @@
--- heartbeat: renews a worker's lock on its job for the queue's heartbeat.
+-- heartbeat: renews a worker's lock on its job for the queue's heartbeat, or the job's own lock
+-- time.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, worker [, data]
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
--- Cost     6 commands
+-- Cost     6 commands; 5 for a job with a lock time of its own
 -- Repeat   safe
 -- Needs    del hdel hmget hset time zadd
 
@@ -37,6 +38,30 @@ else
   if not string.find(stamp, '^%d+%.?%d*$') then
     stamp = string.format('%.17g', now)
   end
+end
+
+local function own_lock_time(text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
 end
 
 
@@ -111,7 +136,7 @@ if data then
   end
 end
 local key = (prefix .. 'j:' .. jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
   local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
@@ -148,7 +173,7 @@ do
     end
   end
 end
-local expires = now + heartbeat_of(queue)
+local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then

@@ -28,29 +28,30 @@ local function finite(text, default)
   return default
 end
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
       local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 
 local stamp = ARGV[1]
@@ -78,6 +79,15 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+
+
+
+
+
+local function bring_due(queue, recur, scheduled, limit)
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -87,15 +97,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-
-
-
-
-
-local function bring_due(queue, recur, scheduled, limit)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function names_of(text)
   local found = {}
@@ -258,7 +259,20 @@ local function names_queue()
 end
 local function last_put(entries)
   for i = #entries, 1, -1 do
-    local happened = list_of(entries[i])
+    local happened
+    repeat
+      local text = entries[i]
+      if not text then
+        happened = {}
+        break
+      end
+      local ok, list = pcall(cjson.decode, text)
+      if ok and type(list) == 'table' then
+        happened = list
+        break
+      end
+      happened = {}
+    until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
       return happened[3].q or happened[3].queue -- reqless says queue
     end

@@ -52,7 +52,18 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -66,15 +77,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -120,6 +124,7 @@ end
       move_stage(key, stage)
     end
   end
+end
 end
 
 local function strict(text)
@@ -176,7 +181,7 @@ call('llen', list) -- fails before anything is written, or not at all
 do
   local jid, text = jid, job[2]
   if text then
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
   end
 end
 if type(record((prefix .. 'j:' .. jid), text)) == 'table' then

@@ -21,13 +21,19 @@ end
 
 
 
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
+local seldom1
+
+
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -40,10 +46,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-
-
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -89,8 +93,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -110,34 +114,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '[]'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-
-
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -151,16 +129,17 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '[]'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function find_job(run, jid)
   local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -171,29 +150,83 @@ local function find_job(run, jid)
       do
         local jid, text = jid, job[12]
         if text then
-          move_history(jid, text)
+          seldom1('move_history', jid, text)
         end
       end
-      local text = cjson.encode({
-        jid = jid,
-        klass = job[1],
-        state = job[14],
-        queue = job[2],
-        worker = job[15] or '',
-        tracked = tracked,
-        expires = finite(job[16], 0),
-        retries = finite(job[4], 0),
-        remaining = math.floor(finite(job[5], 0)),
-        data = job[6],
-        spawned_from_jid = job[11],
-      })
-      return string.sub(text, 1, -2) ..
-        ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-        ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-        ',"history":' .. history_json(jid) ..
-        relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-        (more or '') .. '}'
+      local retries, remaining, priority = job[4], job[5], job[3]
+      if retries ~= '5' then
+        retries = finite(retries, 0)
+      end
+      if remaining ~= '5' then
+        remaining = math.floor(finite(remaining, 0))
+      end
+      if priority ~= '0' then
+        priority = string.format('%.17g', (finite(priority, 0)))
+      end
+      local encode = cjson.encode
+      local history
+      repeat
+        local jid = jid
+        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        for i = 1, #list do
+          local object
+          repeat
+            local text = list[i]
+            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+            if when then
+              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+            if when then
+              object = '{"when":' .. when .. ',"what":' .. what .. '}'
+              break
+            end
+            object = seldom1('unusual_entry', text)
+          until true
+          list[i] = object
+        end
+        do
+          local texts = list
+          if #texts == 0 then
+            history = '[]'
+            break
+          elseif #texts == 1 then
+            history = '[' .. texts[1] .. ']'
+            break
+          end
+          history = '[' .. table.concat(texts, ',') .. ']'
+          break
+        end
+        history = nil
+      until true
+      local relations
+      repeat
+        local jid = jid
+        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        if call('exists', dependents, dependencies) > 0 then
+          relations = seldom1('sets_json', dependents, dependencies)
+          break
+        end
+        relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+      until true
+      return '{"tracked":' .. (tracked and 'true' or 'false') ..
+        ',"jid":' .. encode(jid) ..
+        ',"retries":' .. retries ..
+        ',"data":' .. encode(job[6]) ..
+        ',"queue":' .. encode(job[2]) ..
+        ',"state":' .. encode(job[14]) ..
+        ',"remaining":' .. remaining ..
+        ',"spawned_from_jid":' .. encode(job[11]) ..
+        ',"klass":' .. encode(job[1]) ..
+        ',"expires":' .. finite(job[16], 0) ..
+        ',"worker":' .. encode(job[15] or '') ..
+        ',"priority":' .. priority ..
+        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+        ',"history":' .. history .. relations ..
+        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -208,6 +241,8 @@ do
     local texts = found
     if #texts == 0 then
       return '[]'
+    elseif #texts == 1 then
+      return '[' .. texts[1] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end

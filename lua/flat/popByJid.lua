@@ -53,26 +53,8 @@ end
 
 
 
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-local function readable(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local ok, again = pcall(cjson.encode, list_of(text))
-  return ok and again or nil
-end
+local seldom1
+
 
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -89,22 +71,53 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local ok, again = pcall(cjson.encode, list_of(text))
+  return ok and again or nil
+elseif which == 'trim_history' then
+local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -143,8 +156,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -164,36 +177,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  do
-    local texts = list
-    if #texts == 0 then
-      return '[]'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
-end
-
-
-
-
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -207,20 +192,18 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '[]'
   end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
-end
-
-
-local function begin_day(kind, day, queue)
+elseif which == 'begin_day' then
+local kind, day, queue = ...
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
@@ -248,58 +231,20 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
-end
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
-  for i = 1, #durations do
-    local seconds = durations[i]
-    if seconds >= 0 and seconds < 1 then
-      short = short + 1
-    else
-      local name
-      repeat
-        local seconds = seconds
-        if seconds < 60 then
-          name = 's' .. math.floor(seconds)
-          break
-        elseif seconds < 3600 then
-          name = 'm' .. math.floor(seconds / 60)
-          break
-        elseif seconds < 86400 then
-          name = 'h' .. math.floor(seconds / 3600)
-          break
-        end
-        name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-      until true
-      if not seen[name] then
-        fields[#fields + 1] = name
-      end
-      seen[name] = (seen[name] or 0) + 1
-    end
+elseif which == 'read_rest' then
+local jid, key, job, recorded, cap = ...
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
   end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
-  end
-  return seen
+  return length
 end
-
-
-
-
-local function read_rest(jid, key, job, recorded, cap)
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
     try('rpop', (prefix .. 'j:' .. jid) .. '-history')
-    move_history(jid, text)
+    seldom1('move_history', jid, text)
     record((prefix .. 'j:' .. jid), recorded, cap)
-  end
-end
-  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
-  job[10], job[11] = rest[1], rest[2]
-  adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
-    call('hdel', key, 'grace')
   end
 end
 local function lock(queue, jids, worker, settings, show, out)
@@ -318,13 +263,26 @@ local function lock(queue, jids, worker, settings, show, out)
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
           n = n + 1
-          local entries = record(key, popped, cap)
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            read_rest(jid, key, job, popped, cap)
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
           end
-          call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            seldom1('read_rest', jid, key, job, popped, cap)
+          end
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = seldom1('lock_special', key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
         end
@@ -351,9 +309,43 @@ local function lock(queue, jids, worker, settings, show, out)
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
         local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local fields = {'total', 'mean', 'vk'}
-        local seen = count_buckets(durations, fields)
-        local values = try('hmget', key, unpack(fields))
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
         local total = finite(values[1], 0)
         local mean = finite(values[2], 0)
         local vk = finite(values[3], 0)
@@ -367,14 +359,14 @@ local function lock(queue, jids, worker, settings, show, out)
           mean = mean + (value - mean) / total
           vk = vk + (value - mean) * (value - before)
         end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-        for i = 4, #fields do
-          update[2 * i - 1] = fields[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
         end
         try('hset', key, unpack(update))
         if fresh then
-          begin_day(kind, day, queue)
+          seldom1('begin_day', kind, day, queue)
         end
       end
       local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
@@ -382,10 +374,49 @@ local function lock(queue, jids, worker, settings, show, out)
         if tracked[i] then
           try('publish', prefix .. 'popped', jids[i])
         end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
       end
     until true
   end
+end
+  local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
+  job[10], job[11] = rest[1], rest[2]
+  adopt_before(jid, rest[3], recorded, cap)
+  if rest[4] then -- of a lock that was timed out
+    call('hdel', key, 'grace')
+  end
+elseif which == 'lock_special' then
+local key, job, worker, settings = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_lock_time(text)
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+  local stored, seconds, more = job[9] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', '1.0'}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[8] or stamp
+  end
+  local ends = string.format('%.17g', (now + (seconds or own_lock_time(stored) or settings.heartbeat)))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
@@ -397,29 +428,83 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     do
       local jid, text = jid, job[12]
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
-    local text = cjson.encode({
-      jid = jid,
-      klass = job[1],
-      state = job[14],
-      queue = job[2],
-      worker = job[15] or '',
-      tracked = tracked,
-      expires = finite(job[16], 0),
-      retries = finite(job[4], 0),
-      remaining = math.floor(finite(job[5], 0)),
-      data = job[6],
-      spawned_from_jid = job[11],
-    })
-    return string.sub(text, 1, -2) ..
-      ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-      ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-      ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-      ',"history":' .. history_json(jid) ..
-      relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-      (more or '') .. '}'
+    local retries, remaining, priority = job[4], job[5], job[3]
+    if retries ~= '5' then
+      retries = finite(retries, 0)
+    end
+    if remaining ~= '5' then
+      remaining = math.floor(finite(remaining, 0))
+    end
+    if priority ~= '0' then
+      priority = string.format('%.17g', (finite(priority, 0)))
+    end
+    local encode = cjson.encode
+    local history
+    repeat
+      local jid = jid
+      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      for i = 1, #list do
+        local object
+        repeat
+          local text = list[i]
+          local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+          if when then
+            object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+          if when then
+            object = '{"when":' .. when .. ',"what":' .. what .. '}'
+            break
+          end
+          object = seldom1('unusual_entry', text)
+        until true
+        list[i] = object
+      end
+      do
+        local texts = list
+        if #texts == 0 then
+          history = '[]'
+          break
+        elseif #texts == 1 then
+          history = '[' .. texts[1] .. ']'
+          break
+        end
+        history = '[' .. table.concat(texts, ',') .. ']'
+        break
+      end
+      history = nil
+    until true
+    local relations
+    repeat
+      local jid = jid
+      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      if call('exists', dependents, dependencies) > 0 then
+        relations = seldom1('sets_json', dependents, dependencies)
+        break
+      end
+      relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+    until true
+    return '{"tracked":' .. (tracked and 'true' or 'false') ..
+      ',"jid":' .. encode(jid) ..
+      ',"retries":' .. retries ..
+      ',"data":' .. encode(job[6]) ..
+      ',"queue":' .. encode(job[2]) ..
+      ',"state":' .. encode(job[14]) ..
+      ',"remaining":' .. remaining ..
+      ',"spawned_from_jid":' .. encode(job[11]) ..
+      ',"klass":' .. encode(job[1]) ..
+      ',"expires":' .. finite(job[16], 0) ..
+      ',"worker":' .. encode(job[15] or '') ..
+      ',"priority":' .. priority ..
+      ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+      ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+      ',"history":' .. history .. relations ..
+      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
   end
 end
 
@@ -492,7 +577,140 @@ if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
   return '[{}]'
 end
 local out = {}
-lock(queue, {jid}, worker, settings, popped_json, out)
+do
+  local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
+  for first = 1, #jids, 500 do
+    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    repeat
+      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local n, count = 0, #jids
+      for i = 1, count do
+        local jid = jids[i]
+        local key = (prefix .. 'j:' .. jid)
+        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+          'tags', 'time', 'x:o')
+        if job[1] or not job.err and call('exists', key) == 1 then
+          n = n + 1
+          local entries
+          do
+            local key, text, cap = key, popped, cap
+            local length = try('rpush', key .. '-history', text)
+            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              seldom1('trim_history', key .. '-history', length, cap)
+            end
+            entries = length
+          end
+          if entries ~= 2 or string.find(jid, '-', 1, true) then
+            seldom1('read_rest', jid, key, job, popped, cap)
+          end
+          local ends = expires
+          if job[9] or settings.lock_time then
+            ends = seldom1('lock_special', key, job, worker, settings)
+          else
+            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+        else
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+        end
+      end
+      for i = n + 1, count do
+        jids[i], waited[i] = nil, nil
+      end
+      if n == 0 then
+        break
+      end
+      do
+        local queue, worker, locks, n = queue, worker, locks, n
+        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        if first == 1 then
+          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          if type(held) == 'number' then
+            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+          end
+        end
+      end
+      do
+        local kind, queue, durations = 'wait', queue, waited
+        local day = (now - now % 86400)
+        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local asked, counts
+        do
+          local durations = durations
+          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+          for i = 1, #durations do
+            local seconds = durations[i]
+            if seconds >= 0 and seconds < 1 then
+              short = short + 1
+            else
+              local name
+              repeat
+                local seconds = seconds
+                if seconds < 60 then
+                  name = 's' .. math.floor(seconds)
+                  break
+                elseif seconds < 3600 then
+                  name = 'm' .. math.floor(seconds / 60)
+                  break
+                elseif seconds < 86400 then
+                  name = 'h' .. math.floor(seconds / 3600)
+                  break
+                end
+                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+              until true
+              if not seen[name] then
+                fields[#fields + 1] = name
+              end
+              seen[name] = (seen[name] or 0) + 1
+            end
+          end
+          if short == 0 then
+            table.remove(fields, 4)
+          end
+          seen.s0 = short
+          asked, counts = fields, seen
+        end
+        local values = try('hmget', key, unpack(asked))
+        local total = finite(values[1], 0)
+        local mean = finite(values[2], 0)
+        local vk = finite(values[3], 0)
+        local fresh = total == 0
+        if fresh then
+          mean, vk = 0, 0
+        end
+        for i = 1, #durations do
+          local value, before = durations[i], mean
+          total = total + 1
+          mean = mean + (value - mean) / total
+          vk = vk + (value - mean) * (value - before)
+        end
+        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+        for i = 4, #asked do
+          update[2 * i - 1] = asked[i]
+          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+        end
+        try('hset', key, unpack(update))
+        if fresh then
+          seldom1('begin_day', kind, day, queue)
+        end
+      end
+      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+      for i = 1, n do
+        if tracked[i] then
+          try('publish', prefix .. 'popped', jids[i])
+        end
+        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+          locks[2 * i + 1])
+      end
+    until true
+  end
+end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 return '[' .. out[1] .. ']'
 

@@ -243,6 +243,8 @@ do
   local texts = all
   if #texts == 0 then
     return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

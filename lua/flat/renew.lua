@@ -41,6 +41,30 @@ else
   end
 end
 
+local function own_lock_time(text)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
+end
+
 
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -103,17 +127,21 @@ end
 local heartbeats = {} -- by queue
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
     return problem or 'Job ' .. jid .. ' is in no queue'
   end
-  heartbeats[queue] = heartbeats[queue] or heartbeat_of(queue)
+  local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
+  if not seconds then
+    seconds = heartbeat_of(queue)
+    heartbeats[queue] = seconds
+  end
   local its = by_queue[queue] or {jobs = {}, locks = {}}
   by_queue[queue] = its
-  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4]}
-  its.locks[#its.locks + 1] = string.format('%.17g', (now + heartbeats[queue]))
+  its.jobs[#its.jobs + 1] = {at = i, jid = jid, grace = job[4], lasts = seconds}
+  its.locks[#its.locks + 1] = string.format('%.17g', (now + seconds))
   its.locks[#its.locks + 1] = jid
 end
 for i = 3, #ARGV do
@@ -137,7 +165,7 @@ for queue, its in pairs(by_queue) do
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
-        outcomes[job.at] = string.format('%.17g', heartbeats[queue])
+        outcomes[job.at] = string.format('%.17g', job.lasts)
       end
     end
   end

@@ -34,19 +34,30 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 
 
@@ -57,25 +68,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function names_of(text)
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
+local seldom1
+
 
 
 local stamp = ARGV[1]
@@ -94,7 +88,28 @@ else
   end
 end
 
-local function add_tags(jid, tags, first)
+seldom1 = function(which, ...)
+if which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'add_tags' then
+local jid, tags, first = ...
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -103,6 +118,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
+end
 end
 
 local action = ARGV[2]
@@ -121,7 +137,7 @@ if action == 'add' or action == 'remove' then
       error(area .. '(): ' .. message)
     end
   end
-  local tags = names_of(stored)
+  local tags = seldom1('names_of', stored)
   if action == 'add' then
     local known = #tags
     do
@@ -138,7 +154,7 @@ if action == 'add' or action == 'remove' then
       end
       tags = list
     end
-    add_tags(jid, tags, known + 1)
+    seldom1('add_tags', jid, tags, known + 1)
   else
     do
       local list, other, first = tags, ARGV, 4
@@ -172,57 +188,13 @@ if action == 'add' or action == 'remove' then
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[4] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[5] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[4] or 0)
+  local count = integer('Tag', 'count', ARGV[5] or 25)
   local jids = call('zrange', key, offset, offset + count - 1)
   return '{"total":' .. call('zcard', key) .. ',"jobs":' .. array(jids) .. '}'
 elseif action == 'top' then
-  local offset
-  do
-    local area, name, text = 'Tag', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Tag', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Tag', 'offset', ARGV[3] or 0)
+  local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
   local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then

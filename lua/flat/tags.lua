@@ -11,58 +11,48 @@
 local call = redis.call
 local prefix = KEYS[1]
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
     end
-  end
-  return n
-end
-local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-      error(area .. '(): ' .. message)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
     end
+    count = value
   end
-  return n
-end
-
-
-
-
-local offset
-do
-  local area, name, text = 'Tags', 'offset', ARGV[2]
-  local n = integer(area, name, text)
-  if n < 0 then
+  if count < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  offset = n
+  return count
 end
-local count
-do
-  local area, name, text = 'Tags', 'count', ARGV[3]
-  local n = integer(area, name, text)
-  if n < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  count = n
-end
+
+
+
+
+local offset = whole('Tags', 'offset', ARGV[2])
+local count = whole('Tags', 'count', ARGV[3])
 if count == 0 then
   do
     local area, message = 'Tags', 'Arg "count" is 0'

@@ -41,7 +41,13 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
+local seldom1
+
+
+
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -55,8 +61,8 @@ end
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
-end
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -102,9 +108,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-
-local function wake(queue)
+elseif which == 'wake' then
+local queue = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -123,6 +128,7 @@ end
       return true
     end
   end
+end
 end
 
 local running, jids = {}, {}
@@ -165,14 +171,14 @@ for _, jid in ipairs(jids) do
   do
     local jid, text = jid, job[4]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
+      seldom1('trim_history', key .. '-history', length, cap)
     end
   end
   call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
@@ -182,6 +188,6 @@ for _, jid in ipairs(jids) do
     try('publish', prefix .. ('w:' .. worker), message)
     try('publish', prefix .. 'log', message)
   end
-  wake(queue)
+  seldom1('wake', queue)
 end
 

@@ -21,19 +21,30 @@ local function finite(text, default)
   return default
 end
 
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
+local function integer(area, name, text)
+  local value
+  do
+    local area, name, text = area, name, text
+    local n = tonumber(text)
+    if not n or n - n ~= 0 then
+      local words = {
+        Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+        Priority = 'missing or not', Stats = 'missing or not',
+      }
+      do
+        local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+        error(area .. '(): ' .. message)
+      end
+    end
+    value = n
+  end
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return n
+  return value
 end
 
 local stamp = ARGV[1]
@@ -63,10 +74,23 @@ end
 local function joined(texts)
   if #texts == 0 then
     return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local function readable(text)
+local seldom1
+
+
+
+
+
+
+
+
+seldom1 = function(which, ...)
+if which == 'readable' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -79,10 +103,8 @@ local function list_of(text)
 end
   local ok, again = pcall(cjson.encode, list_of(text))
   return ok and again or nil
-end
-
-
-local function move_history(jid, text)
+elseif which == 'move_history' then
+local jid, text = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -128,8 +150,8 @@ end
       move_stage(key, stage)
     end
   end
-end
-local function unusual_entry(text)
+elseif which == 'unusual_entry' then
+local text = ...
 local function list_of(text)
   if not text then
     return {}
@@ -149,27 +171,8 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-end
-local function entry_object(text)
-  local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-  if when then
-    return '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-  if when then
-    return '{"when":' .. when .. ',"what":' .. what .. '}'
-  end
-  return unusual_entry(text)
-end
-local function history_json(jid)
-  local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-  for i = 1, #list do
-    list[i] = entry_object(list[i])
-  end
-  return joined(list)
-end
-
-local function options_member(text)
+elseif which == 'options_member' then
+local text = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -183,45 +186,82 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-end
-
-local function relations_json(jid)
-  local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
-  end
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+end
 end
 local function job_json(job, tracked, more)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
     if text then
-      move_history(jid, text)
+      seldom1('move_history', jid, text)
     end
   end
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[1],
-    state = job[14],
-    queue = job[2],
-    worker = job[15] or '',
-    tracked = tracked,
-    expires = finite(job[16], 0),
-    retries = finite(job[4], 0),
-    remaining = math.floor(finite(job[5], 0)),
-    data = job[6],
-    spawned_from_jid = job[11],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. string.format('%.17g', (finite(job[3], 0))) ..
-    ',"tags":' .. (tags and #tags > 2 and readable(tags) or '[]') ..
-    ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (job[9] and options_member(job[9]) or '') ..
-    (more or '') .. '}'
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid = jid
+    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+    for i = 1, #list do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
+    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
 end
 
 local tracked = prefix .. 'tracked'
@@ -239,30 +279,8 @@ if not ARGV[2] then
 end
 local action = string.lower(ARGV[2])
 if action == 'list' then
-  local offset
-  do
-    local area, name, text = 'Track', 'offset', ARGV[3] or 0
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    offset = n
-  end
-  local count
-  do
-    local area, name, text = 'Track', 'count', ARGV[4] or 25
-    local n = number(area, name, text)
-    if n % 1 ~= 0 or math.abs(n) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = n
-  end
+  local offset = integer('Track', 'offset', ARGV[3] or 0)
+  local count = integer('Track', 'count', ARGV[4] or 25)
   local jids = call('zrange', tracked, offset, offset + count - 1)
   return '{"total":' .. call('zcard', tracked) .. ',"jobs":' .. array(jids) .. '}'
 end

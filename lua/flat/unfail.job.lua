@@ -6,8 +6,8 @@
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     12 commands
 -- Repeat   once
--- Needs    exists expire hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush sadd
---          srem time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
+--          sadd set srem time zadd zcard zpopmax zpopmin zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -59,78 +59,26 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function move_history(jid, text)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
+local seldom1
 
 
 
 
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
 
-local function know_unlisted(queue)
-local function publish_queue(queue)
-  try('publish', prefix .. 'x:queues', queue)
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-end
+
+
+
+
+
+
 
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -159,6 +107,128 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'restore' then
+local job = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
+end
 end
 
 local jid
@@ -204,14 +274,14 @@ do
     do
       local jid, text = job.jid, job.history
       if text then
-        move_history(jid, text)
+        seldom1('move_history', jid, text)
       end
     end
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
       if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-        trim_history(key .. '-history', length, cap)
+        seldom1('trim_history', key .. '-history', length, cap)
       end
     end
     do
@@ -233,6 +303,9 @@ do
     end
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or '5')
+    if job.stored then
+      seldom1('restore', job)
+    end
   end
   do
     local jids = jids
@@ -244,7 +317,7 @@ do
     end
   end
   for i = 1, #queues do
-    know_unlisted(queues[i])
+    seldom1('know_unlisted', queues[i])
     do
       local queue, known = queues[i]
       if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -252,7 +325,7 @@ do
         call('expire', prefix .. 'x:filled', 1)
       end
     end
-    wake(queues[i])
+    seldom1('wake', queues[i])
   end
 end
 do

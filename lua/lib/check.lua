@@ -29,20 +29,20 @@ local function number(area, name, text)
 end
 
 local function integer(area, name, text)
-  local n = number(area, name, text)
-  if n % 1 ~= 0 or math.abs(n) > 2147483647 then
+  local value = number(area, name, text)
+  if value % 1 ~= 0 or math.abs(value) > 2147483647 then
     reject(area, 'Arg "' .. name .. '" is not a whole number: ' .. text)
   end
-  return n
+  return value
 end
 
 -- A count: an integer that is not negative.
 local function whole(area, name, text)
-  local n = integer(area, name, text)
-  if n < 0 then
+  local count = integer(area, name, text)
+  if count < 0 then
     reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
-  return n
+  return count
 end
 
 -- A name that is part of a key.

@@ -12,6 +12,8 @@
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
+-- @include "lib/policies.lua"
+-- @include "lib/result.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
@@ -47,10 +49,23 @@ local function prune(before, excess, limit) -- cold
   each_slice(call, 'zrem', completed, old)
 end
 
+-- Writes what every outcome changes, the result, and the data if there is any.
+local function settle_result(item, state, queue) -- cold
+  local fields = {'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
+    'expires', '0', 'remaining', item.retries, 'x:result', result_field(state, stamp, item.result)}
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+end
+
 -- Writes what every outcome changes, and the data if there is any.
 local function settle(item, state, queue)
   local key = item.key
-  if item.data ~= '' then
+  if item.result then
+    settle_result(item, state, queue)
+  elseif item.data ~= '' then
     call('hset', key, 'state', state, 'queue', queue, 'time', stamp, 'worker', '', 'failure', '{}',
       'expires', '0', 'remaining', item.retries, 'data', item.data)
   else
@@ -59,11 +74,8 @@ local function settle(item, state, queue)
   end
 end
 
--- What the options change in a job that goes on to another queue, or nil.
-local function read_change(area, given) -- cold
-  if not (given.priority or given.retries or given.tags or given.o or given.drop) then
-    return
-  end
+local function read_changes(area, given) -- cold
+  read_policy(area, given.o)
   return {
     priority = given.priority and number(area, 'priority', given.priority),
     retries = given.retries and number(area, 'retries', given.retries),
@@ -71,6 +83,13 @@ local function read_change(area, given) -- cold
     o = given.o and read_options(area, given.o),
     drop = given.drop,
   }
+end
+
+-- What the options change in a job that goes on to another queue, or nil.
+local function read_change(area, given)
+  if given.priority or given.retries or given.tags or given.o or given.drop then
+    return read_changes(area, given)
+  end
 end
 
 -- Writes these changes.
@@ -106,9 +125,17 @@ local function advance(item, cap) -- cold
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
+    if item.result then
+      mark_result(item.key)
+    end
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
+    local stored = item.change and item.change.o or item.stored
+    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+      watch(jid, job_ended)
+      return call('hget', item.key, 'state')
+    end
     return 'depends'
   end
   local state = 'waiting'
@@ -119,6 +146,9 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
+  if item.result then
+    mark_result(item.key)
+  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -192,11 +222,11 @@ local function read_all(items, worker)
       if owned == items then
         owned = {unpack(items, 1, i - 1)}
       end
-    else
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
       seen[item.jid] = true
-      if owned ~= items then
-        owned[#owned + 1] = item
-      end
     end
   end
   return owned
@@ -213,7 +243,7 @@ end
 
 -- Groups items by queue: {queue, items} for each.
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items}}, nil
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
     if not found and queue ~= queues[1].queue then
@@ -250,7 +280,7 @@ end
 -- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
 -- may run another job when one is complete.
 local function read_config(queues)
-  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history'}
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
@@ -273,12 +303,14 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
--- Whether any of the jobs has dependents, or any of the keys in more exists.
+-- Whether any of the jobs has dependents, or the key more, if there is one, exists.
 local function any_dependents(items, more)
-  for i = 1, #items do
-    more[#more + 1] = items[i].key .. '-dependents'
+  local keys, n = {unpack(items)}, #items
+  for i = 1, n do
+    keys[i] = items[i].key .. '-dependents'
   end
-  return count_existing(more) > 0
+  keys[n + 1] = more
+  return count_existing(keys) > 0
 end
 
 -- Publishes that jobs are complete for good, and releases their dependents if they may have some.
@@ -292,15 +324,15 @@ local function announce(items, special)
     end
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
-  if special and any_dependents(items, {}) then
+  if special and any_dependents(items) then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
   end
 end
 
--- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change}; empty
--- data leaves the job's data unchanged. Sets each item's state or problem.
+-- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change [, result]};
+-- empty data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
   local owned = read_all(items, worker)
   if #owned == 0 then
@@ -310,7 +342,7 @@ local function complete(worker, items)
   local config = read_config(queues)
   local cap = history_cap(config[3])
   -- Most jobs have no dependents, and none is tracked: one command finds that out.
-  local special = any_dependents(owned, {prefix .. 'tracked'})
+  local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)
   end

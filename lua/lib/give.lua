@@ -7,6 +7,7 @@
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/owner.lua"
+-- @include "lib/result.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -27,6 +28,15 @@ local function read_owned(area, item, worker)
   item.key, item.current, item.priority = key, job[1], job[4]
   item.remaining, item.history, item.grace = math.floor(finite(job[5], 0)), job[6], job[7]
   item.stored = job[9]
+  if item.result then
+    item.ended = result_field('failed', job[8], item.result)
+  end
+end
+
+-- Adds the result of a job that has failed to fields to be written.
+local function add_result(item, fields) -- cold
+  fields[#fields + 1] = 'x:result'
+  fields[#fields + 1] = item.ended
 end
 
 -- Takes a job from its worker and changes some of its fields. The caller has already written where
@@ -60,7 +70,7 @@ local function enqueue(item, queue, score)
   return state
 end
 
--- Fails a job: {jid, data, group, message}. Returns why not, or nil.
+-- Fails a job: {jid, data, group, message [, result]}. Returns why not, or nil.
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
@@ -71,8 +81,12 @@ local function fail(worker, item)
     jid = jid, event = 'failed', worker = worker, group = group, message = message,
   }))
   publish_tracked('failed', jid)
-  give_up(item, worker, {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', failure_json(group, message, math.floor(now), worker)})
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', failure_json(group, message, math.floor(now), worker)}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   leave_queue(item.current, jid)
   local cap, keep = read_failing()
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
@@ -92,7 +106,11 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   if problem then
     return problem
   end
-  give_up(item, worker, {'remaining', item.remaining})
+  local fields = {'remaining', item.remaining}
+  if item.ended then
+    add_result(item, fields)
+  end
+  give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
   file_failure(item.jid, keep)
@@ -101,8 +119,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   end
 end
 
--- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message]}. Sets the
--- remaining retries. Returns why not, or nil.
+-- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}. The
+-- result is that of a job that fails because it has none left. Sets the remaining retries. Returns why not, or nil.
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then

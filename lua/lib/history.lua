@@ -119,7 +119,8 @@ end
 local function history_json(jid)
   local list = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = 1, #list do
-    list[i] = entry_object(list[i])
+    local object = entry_object(list[i])
+    list[i] = object
   end
   return joined(list)
 end

@@ -5,6 +5,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
 
 -- The places of the fields of a job that are read together. Taking a job reads those up to OPTIONS,
@@ -32,41 +33,56 @@ local function read_job(run, jid)
     'expires')
 end
 
--- Most jobs have neither set: one command finds that out.
-local function relations_json(jid)
-  local dependents = job_key(jid) .. '-dependents'
-  local dependencies = job_key(jid) .. '-dependencies'
-  if call('exists', dependents, dependencies) == 0 then
-    return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
-  end
+local function sets_json(dependents, dependencies) -- cold
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 
--- The JSON of a job, with the text more at its end. Tags and failure are stored as JSON.
+-- Most jobs have neither set: one command finds that out.
+local function relations_json(jid)
+  local dependents = job_key(jid) .. '-dependents'
+  local dependencies = job_key(jid) .. '-dependencies'
+  if call('exists', dependents, dependencies) > 0 then
+    return sets_json(dependents, dependencies)
+  end
+  return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
+end
+
+-- The JSON of a job, with the text more at its end. Tags and failure are stored as JSON. The members
+-- are written one by one, because a table of them would be expensive, in the order that cjson would
+-- give them. Most numbers are the defaults, which need not be read.
 local function job_json(job, tracked, more)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])
-  local text = cjson.encode({
-    jid = jid,
-    klass = job[KLASS],
-    state = job[STATE],
-    queue = job[QUEUE],
-    worker = job[WORKER] or '',
-    tracked = tracked,
-    expires = finite(job[EXPIRES], 0),
-    retries = finite(job[RETRIES], 0),
-    remaining = math.floor(finite(job[REMAINING], 0)),
-    data = job[DATA],
-    spawned_from_jid = job[SPAWNED_FROM_JID],
-  })
-  return string.sub(text, 1, -2) ..
-    ',"priority":' .. number_json(finite(job[PRIORITY], 0)) ..
+  local retries, remaining, priority = job[RETRIES], job[REMAINING], job[PRIORITY]
+  if retries ~= DEFAULT_RETRIES then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= DEFAULT_RETRIES then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = number_json(finite(priority, 0))
+  end
+  local encode = cjson.encode
+  local history = history_json(jid)
+  local relations = relations_json(jid)
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[DATA]) ..
+    ',"queue":' .. encode(job[QUEUE]) ..
+    ',"state":' .. encode(job[STATE]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[SPAWNED_FROM_JID]) ..
+    ',"klass":' .. encode(job[KLASS]) ..
+    ',"expires":' .. finite(job[EXPIRES], 0) ..
+    ',"worker":' .. encode(job[WORKER] or '') ..
+    ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history_json(jid) ..
-    relations_json(jid) .. (job[OPTIONS] and options_member(job[OPTIONS]) or '') ..
-    (more or '') .. '}'
+    ',"history":' .. history .. relations ..
+    (job[OPTIONS] and options_member(job[OPTIONS]) or '') .. (more or '') .. '}'
 end
 
 -- The JSON of one job, or nil. With try, a key of another type counts as no job.

@@ -14,6 +14,8 @@ end
 local function joined(texts)
   if #texts == 0 then
     return EMPTY_LIST
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

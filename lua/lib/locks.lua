@@ -1,5 +1,6 @@
 -- Locks: a running job belongs to its worker until the lock expires. Then the worker is notified
--- once and gets the grace period, after which the job goes to the next worker that asks.
+-- once and gets the grace period, after which the job goes to the next worker that asks. A lock for
+-- which the job or the pop said how long it lasts has no grace period.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -9,10 +10,15 @@
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
+
+-- The field grace of a job that gets no grace period, though its worker was not notified. To
+-- scripts of other clients it says, as 1 does, that there is nothing to wait for.
+local NO_GRACE = '1.0'
 
 -- Notifies the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)
@@ -63,6 +69,28 @@ local function put_off(queue, jid, delay) -- cold
   wake_for(queue, delay)
 end
 
+-- Puts a lost job back into work, if its options say where. Returns whether they do.
+local function put_back(queue, jid, stored) -- cold
+  local _, values = split_options(stored)
+  if values.q ~= 'last' and values.q ~= 'place' then
+    return false
+  end
+  local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now
+  if values.q == 'place' then
+    at = finite(job[2], now)
+  end
+  call('zadd', queue_key(queue, 'work'), work_score(at, job[1]), jid)
+  call('zrem', queue_key(queue, 'locks'), jid)
+  call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', exact(at))
+  wake_for(queue, 0)
+  return true
+end
+
+-- Whether the worker of a lost job, with these fields, gets no grace period.
+local function is_sudden(grace, stored)
+  return grace == NO_GRACE or not grace and stored and has_option(stored, 'l')
+end
+
 -- Decides about a job whose worker has lost it for good. Returns the jid if it is to be handed out
 -- now.
 local function give_again(queue, jid, job, worker, settings)
@@ -79,6 +107,8 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
+    return nil
+  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
     return nil
   end
   return jid
@@ -97,10 +127,11 @@ local function expire(queue, limit, settings)
     else
       adopt_history(jid, job[4])
       try('zrem', worker_key(worker), jid)
-      if grace <= 0 or not warned then
+      local sudden = grace <= 0 or is_sudden(job[2], job[9])
+      if sudden or not warned then
         warn(queue, jid, worker, grace, settings.cap)
       end
-      if grace <= 0 or warned then
+      if sudden or warned then
         taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
       end
     end

@@ -10,7 +10,7 @@
 
 -- The options that end with the life of a job: a job that is put again after it was complete or
 -- failed has them only if that put says so.
-local LIFETIMES = 'st'
+local LIFETIMES = 'strw'
 
 -- Whether a job with the options text has the one with this letter.
 local function has_option(text, letter) -- cold
@@ -25,6 +25,21 @@ local function split_options(text) -- cold
     return letters, values
   end
   return '', {}
+end
+
+-- The options text with one more letter, which has no value.
+local function with_letter(text, letter) -- cold
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+
+-- The options text without such a letter; empty if no other is left.
+local function without_letter(text, letter) -- cold
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
 end
 
 -- Checks options as a put says them. The JSON is not read if the caller has checked it.
@@ -69,6 +84,13 @@ local function write_options(key, old, given) -- cold
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+
+-- For how many seconds each lock on a job with the options text lasts, or nil if they don't say so.
+local function own_lock_time(text) -- cold
+  local _, values = split_options(text)
+  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  return seconds > 0 and seconds or nil
 end
 
 -- The member of a job's JSON that shows its options, or ''.

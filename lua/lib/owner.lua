@@ -2,6 +2,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/options.lua"
 -- @include "lib/settings.lua"
 
 -- Why this worker does not hold a job, or nil. since is when the worker took the job, if it knows:
@@ -36,4 +37,9 @@ end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
   return lock_time(config[1], config[2])
+end
+
+-- The same on a job with the options stored, or false.
+local function lock_time_of(queue, stored)
+  return stored and own_lock_time(stored) or heartbeat_of(queue)
 end

@@ -8,17 +8,23 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
 -- @include "lib/tags.lua"
+-- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
+
+-- Whether jobs of this call claim unique keys, and whether some want to know if others fail.
+local claiming, watching = false, false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -33,9 +39,16 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
--- Merges the options of an existing job with those of the put.
+-- Merges the options of an existing job with those of the put. If its life begins again, it claims
+-- its unique key again.
 local function keep_options(item, old, state) -- cold
-  local text = merge_options(old, item.given, state == 'complete' or state == 'failed')
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, 'f')
+  local text = merge_options(old, item.given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -84,9 +97,27 @@ local function is_left(condition, state)
   return true
 end
 
--- Reads the job's old state and its dependencies. before holds the jobs that are put before it. A
--- put that leaves the job as it is only gets left, the job's state.
-local function read_before(item, before)
+-- Finds out whether another job has the unique key that an item claims. claims holds the items that
+-- have claimed keys before it.
+local function read_holder(item, claims) -- cold
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+
+-- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
+-- claims those of them that claim unique keys. A put that leaves the job as it is, or is refused
+-- because of its unique key, only gets left, the state of the job that is there.
+local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
     local state = condition and call('hget', item.key, 'state') or ''
@@ -96,11 +127,19 @@ local function read_before(item, before)
     end
     read_old(item)
   end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
+  end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
     reject('Put', problem)
   end
   item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
 end
 
 -- Removes an existing job from everywhere that its old state put it.
@@ -148,19 +187,28 @@ local function drop_left(items)
   end
 end
 
--- Prepares for writing jobs that exist, have dependencies, or go into several sets: reads what is
+-- Writes what an item claims, after giving up another key that its job had.
+local function change_claim(item) -- cold
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+
+-- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several sets: reads what is
 -- needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
 -- state, without those that are here because they are put for the second time.
 local function prepare(worker, groups, in_order) -- cold
-  local before, added, refused = {}, {}, {}
+  local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
-    read_before(item, before)
+    read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' then
-      refused[#refused + 1] = {i - 1, item.jid, item.left}
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -174,6 +222,9 @@ local function prepare(worker, groups, in_order) -- cold
     end
   end
   for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
     if item.old then
       leave(item, worker)
     end
@@ -305,6 +356,15 @@ local function write_all(group, idle, tracked, known_empty)
   end
 end
 
+-- Sees to it that jobs with a policy are told of failures.
+local function watch_all(items) -- cold
+  for i = 1, #items do
+    if items[i].watches then
+      watch(items[i].jid, job_ended)
+    end
+  end
+end
+
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
 -- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call, which
 -- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
@@ -312,7 +372,7 @@ end
 -- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
-  local keys, plain, idle = {}, #groups == 1, false
+  local keys, plain, idle = {}, #groups == 1 and not claiming, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
@@ -343,6 +403,9 @@ local function put(worker, groups, in_order)
       write_all(groups[g], idle, tracked, known_empty)
     end
   end
+  if watching then
+    watch_all(in_order)
+  end
   return refused
 end
 
@@ -353,7 +416,13 @@ local function read_rare(given, checked) -- cold
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
-  return more_fields(given.backoff, given.o and read_options('Put', given.o, checked))
+  if given.o then
+    read_options('Put', given.o, checked)
+    given.claim = read_claim('Put', given.o) or nil
+    claiming = claiming or given.claim ~= nil
+    given.watches = read_policy('Put', given.o)
+  end
+  return more_fields(given.backoff, given.o)
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller

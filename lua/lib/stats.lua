@@ -63,10 +63,10 @@ local function bucket(seconds)
   return 'd' .. string.format('%.0f', math.floor(seconds / 86400))
 end
 
--- Counts how many of the durations are in each bucket: appends the buckets' names to fields, and
--- returns the counts by name. Most jobs take less than a second.
-local function count_buckets(durations, fields)
-  local seen, short = {}, 0
+-- Counts how many of the durations are in each bucket: returns the fields of a summary followed by
+-- the buckets' names, and the counts by name. Most jobs take less than a second.
+local function count_buckets(durations)
+  local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
   for i = 1, #durations do
     local seconds = durations[i]
     if seconds >= 0 and seconds < 1 then
@@ -79,11 +79,11 @@ local function count_buckets(durations, fields)
       seen[name] = (seen[name] or 0) + 1
     end
   end
-  if short > 0 then
-    fields[#fields + 1] = 's0'
-    seen.s0 = short
+  if short == 0 then
+    table.remove(fields, 4)
   end
-  return seen
+  seen.s0 = short
+  return fields, seen
 end
 
 -- Adds at most a few hundred durations to today's "wait" or "run" of a queue, with one read and one
@@ -91,9 +91,8 @@ end
 local function observe(kind, queue, durations)
   local day = day_of(now)
   local key = stats_key(kind, day, queue)
-  local fields = {'total', 'mean', 'vk'}
-  local seen = count_buckets(durations, fields)
-  local values = try('hmget', key, unpack(fields))
+  local asked, counts = count_buckets(durations)
+  local values = try('hmget', key, unpack(asked))
   local total = finite(values[1], 0)
   local mean = finite(values[2], 0)
   local vk = finite(values[3], 0)
@@ -107,10 +106,10 @@ local function observe(kind, queue, durations)
     mean = mean + (value - mean) / total
     vk = vk + (value - mean) * (value - before)
   end
-  local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk}
-  for i = 4, #fields do
-    update[2 * i - 1] = fields[i]
-    update[2 * i] = string.format('%d', finite(values[i], 0) + seen[fields[i]])
+  local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+  for i = 4, #asked do
+    update[2 * i - 1] = asked[i]
+    update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
   end
   try('hset', key, unpack(update))
   if fresh then

@@ -8,6 +8,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/locks.lua"
+-- @include "lib/options.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
@@ -118,6 +119,23 @@ local function add_locks(queue, worker, locks, n)
   end
 end
 
+-- Locks a job whose options may say for how long, or for a call that says so. Returns when the lock
+-- ends.
+local function lock_special(key, job, worker, settings) -- cold
+  local stored, seconds, more = job[OPTIONS] or '', settings.lock_time, {}
+  if seconds then
+    more = {'grace', NO_GRACE}
+  end
+  if has_option(stored, 'q') then
+    more[#more + 1] = 'x:place'
+    more[#more + 1] = job[TIME] or stamp
+  end
+  local ends = exact(now + (seconds or own_lock_time(stored) or settings.heartbeat))
+  call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
+    unpack(more))
+  return ends
+end
+
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
 -- without a job.
 local function lock_some(queue, jids, worker, settings, show, out)
@@ -138,9 +156,14 @@ local function lock_some(queue, jids, worker, settings, show, out)
       if entries ~= 2 or string.find(jid, '-', 1, true) then
         read_rest(jid, key, job, popped, cap)
       end
-      call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      local ends = expires
+      if job[OPTIONS] or settings.lock_time then
+        ends = lock_special(key, job, worker, settings)
+      else
+        call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+      end
       jobs[n], jids[n], waited[n] = job, jid, now - finite(job[TIME], now)
-      locks[2 * n + 1], locks[2 * n + 2] = expires, jid
+      locks[2 * n + 1], locks[2 * n + 2] = ends, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
     end
@@ -158,7 +181,8 @@ local function lock_some(queue, jids, worker, settings, show, out)
     if tracked[i] then
       publish('popped', jids[i])
     end
-    out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker, expires)
+    out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+      locks[2 * i + 1])
   end
 end
 

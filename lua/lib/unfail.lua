@@ -7,17 +7,19 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/settings.lua"
+-- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
 -- Reads a job that goes into a queue, or into its own if that is nil. Returns nil if the job is
 -- gone.
 local function read_failed(jid, queue)
-  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history')
+  local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o')
   if job[1] then
     return {
       jid = jid, from = job[1], to = queue or job[1],
-      priority = job[2], retries = job[3], failure = job[4], history = job[5],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
 end
@@ -46,6 +48,14 @@ local function add_work(jobs)
   return queues
 end
 
+-- Makes the options of a job hold again.
+local function restore(job) -- cold
+  local claim = claim_again(job.jid, job.stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
+end
+
 -- Puts failed jobs into queues. The caller removes them from their groups.
 local function unfail(jobs)
   local queues, jids = add_work(jobs), {}
@@ -58,6 +68,9 @@ local function unfail(jobs)
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
       'queue', job.to, 'remaining', job.retries or DEFAULT_RETRIES)
+    if job.stored then
+      restore(job)
+    end
   end
   unfile_failures(jids)
   for i = 1, #queues do

@@ -95,6 +95,8 @@ var refusals = []refusal{
 	{"heartbeat|waiting|w1", `Heartbeat(): Job waiting not currently running: waiting`, qless.ErrNotRunning},
 	{"heartbeat|theirs|w1", `Heartbeat(): Job theirs given out to another worker: w2`, qless.ErrLockLost},
 
+	{"holder", `Holder(): Arg "key" missing`, nil},
+
 	{"jobs", `Jobs(): Arg "state" missing`, nil},
 	{"jobs|waiting", `Jobs(): Arg "queue" missing`, nil},
 	{"jobs|nonsense|q", `Jobs(): Unknown type "nonsense"`, nil},
@@ -115,6 +117,8 @@ var refusals = []refusal{
 	{"pop|q", `Pop(): Arg "worker" missing`, nil},
 	{"pop|q|w1", `Pop(): Arg "count" missing or not a number: nil`, nil},
 	{"pop|q|w1|2147483648", `Pop(): Arg "count" is not a whole number: 2147483648`, nil},
+	{"pop|q|w1|1|timed|x", `Pop(): Arg "lock" missing or not a number: x`, nil},
+	{"pop|q|w1|1|timed|-1", `Pop(): Arg "lock" is negative: -1`, nil},
 	{"priority", `Job(): no jid provided`, nil},
 	{"priority|waiting|high", `Priority(): Arg "priority" missing or not a number: high`, nil},
 	{"priority|unknown|1", `Priority(): Job unknown does not exist`, qless.ErrNotFound},
@@ -250,6 +254,14 @@ var refusals = []refusal{
 	{"workers||x", `Workers(): Arg "first" not a number: x`, nil},
 	{"workers||0|1.5", `Workers(): Arg "last" is not a whole number: 1.5`, nil},
 
+	{"finish|w1|complete|running|q|{}|2|result|{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"finish|w1|fail|running|q|{}|4|g|m||{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"finish|w1|retry|running|q|{}|5|0|g|m||{", `Finish(): Arg "result" missing or not JSON: {`, nil},
+	{"complete|running|w1|q|{}|result|{", `Complete(): Arg "result" missing or not JSON: {`, nil},
+	{"fail|running|w1|g|m|{}|{", `Fail(): Arg "result" missing or not JSON: {`, nil},
+	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
+	{"result", `Job(): no jid provided`, nil},
+	{"await", `Job(): no jid provided`, nil},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

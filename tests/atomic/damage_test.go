@@ -23,6 +23,13 @@ var commands = []string{
 	"requeue|30|w1|a|waiting|K|{}|0",
 	"put.many|30|w1||a|new 1|K|{}|0|0|b|new 2|K|{}|0|2|tags|[\"red\"]|a|new 3|K|{}|10|0" +
 		"|b|new 4|K|{}|0|2|depends|[\"new 1\", \"waiting\"]|b|waiting too|K|{}|0|0",
+	"put|30|w1|a|new|K|{}|0|o|u¦{\"u\":{\"k\":\"new\"}}",
+	"put|30|w1|a|failed|K|{}|0|o|u¦{\"u\":{\"k\":\"new\",\"m\":\"for\",\"d\":60}}",
+	"put|30|w1|a|unique|K|{}|0|o|u¦{\"u\":{\"k\":\"another\"}}",
+	"put.many|30|w1||a|new 1|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}" +
+		"|b|new 2|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}|a|failed too|K|{}|0|0",
+	"cancel|30|unique",
+	"holder|30|k",
 	"schedule|30|s|1700000020|w1|a|new|K|{}|0",
 	"pop|30|a|w3|1",
 	"pop|200|a|w3|10",
@@ -42,7 +49,11 @@ var commands = []string{
 	"complete|30|parent|w1|a|{}|next|b|delay|10|depends|[\"waiting\", \"in b\"]",
 	"complete|30|parent|w1|a|{}|next|b|priority|7|retries|2|tags|[\"blue\", \"green\"]",
 	"complete|30|parent|w1|a|{}|next|b|depends|[\"waiting\"]|tags|[]",
+	"complete|30|parent|w1|a|{\"a\":1}|result|7",
+	"complete|30|parent|w1|a|{}|next|b|result|7",
 	"fail|30|parent|w1|group|message|{\"a\":1}",
+	"fail|30|parent|w1|group|message|{\"a\":1}|7",
+	"retry|30|lost once too often|a|w2|10|||here||{\"a\":1}|7",
 	"retry|30|parent|a|w1|0|group|message",
 	"retry|30|lost once too often|a|w2|10",
 	"retry|30|parent|a|w1|0|||here||{\"a\":1}",
@@ -91,6 +102,7 @@ var commands = []string{
 	"subscription|30|a|remove|y.*",
 	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
+	"await|30|parent",
 }
 
 // A damage is done to a key that is there, or would be.

@@ -46,7 +46,7 @@ var scene = []string{
 	"config.set|0|grace-period|10",
 	"config.set|0|b-max-concurrency|5",
 	"put|1|w1|a|parent|K|{}|0|priority|1|tags|[\"red\"]",
-	"put|1|w1|a|other parent|K|{}|0",
+	"put|1|w1|a|other parent|K|{}|0|o|u¦{\"u\":{\"k\":\"other\"}}",
 	"pop|2|a|w1|2",
 	"put|3|w1|a|child|K|{}|0|depends|[\"parent\"]",
 	"put|3|w1|b|grandchild|K|{}|0|tags|[\"red\"]|depends|[\"child\"]",
@@ -79,9 +79,10 @@ var scene = []string{
 	"track|25|track|parent",
 	"track|25|track|waiting",
 	"subscription|26|a|add|y.*",
+	"put|27|w1|b|unique|K|{}|9000|o|u¦{\"u\":{\"k\":\"k\"}}",
 }
 
-// run runs a line: a command, the seconds after the start, and its arguments.
+// run runs a line: a command, the seconds after the start, and its arguments, with ¦ for a bar.
 func (b *bench) run(ctx context.Context, line string) (any, error) {
 	words := strings.Split(line, "|")
 	seconds, err := strconv.Atoi(words[1])
@@ -90,7 +91,7 @@ func (b *bench) run(ctx context.Context, line string) (any, error) {
 	}
 	var args []any
 	for _, word := range words[2:] {
-		args = append(args, word)
+		args = append(args, strings.ReplaceAll(word, "¦", "|"))
 	}
 	return scripts.Run(ctx, b.rdb, "ql:", time.Unix(start+int64(seconds), 0), words[0], args...)
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // Which scripts the users of the page run.
 var (
 	looking = []string{
-		"config.get", "failed", "get", "jobs", "length", "multiget", "peek", "queues", "recur.get", "stats",
+		"config.get", "failed", "get", "holder", "jobs", "length", "multiget", "peek", "queues", "recur.get", "result", "stats",
 		"tag", "tags", "track", "tracked", "workerJobs", "workers", "workersCount",
 	}
 	working = []string{
@@ -32,7 +32,7 @@ var (
 	}
 	// What handlers do with their jobs.
 	handling = []string{
-		"cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "put", "put.many", "requeue",
+		"await", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "put", "put.many", "requeue",
 		"retry", "tag", "timeout", "track",
 	}
 )
@@ -168,6 +168,9 @@ func TestRulesGrantWhatScriptsNeed(t *testing.T) {
 		"dashboard": slices.DeleteFunc(needsOf(t, looking...), writes),
 	} {
 		needed = append(needed, basic...)
+		if name != "dashboard" { // which waits for no job
+			needed = append(needed, "unsubscribe")
+		}
 		slices.Sort(needed)
 		require.Equal(t, slices.Compact(needed), granted(rules(t, name)), name)
 	}

@@ -88,8 +88,22 @@ func Client(t testing.TB, c *qless.Client) {
 	do(recurring.Move(ctx, "elsewhere"))
 	do(recurring.Cancel(ctx))
 
+	waited, err := c.Queue("waited").Put(ctx, "K", nil)
+	do(err)
+	jobs, err := c.Queue("waited").Pop(ctx, 1)
+	do(err)
+	do(jobs[0].SetResult(7))
+	do(jobs[0].Complete(ctx))
+	do(errOf(c.Wait(ctx, waited)))
+	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
+
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
+	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"))
+	do(err)
+	holder, err := c.Holder(ctx, "tour")
+	do(err)
+	do(c.Cancel(ctx, holder))
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
 	do(c.Deregister(ctx, c.WorkerName()))

@@ -50,6 +50,9 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	do(err)
 	_, err = queue.Len(ctx)
 	do(err)
+	result, err := c.Result(ctx, "complete")
+	do(err)
+	require.Equal(t, qless.StateComplete, result.State)
 	for _, list := range []qless.List{
 		qless.ListWaiting, qless.ListRunning, qless.ListStalled, qless.ListScheduled,
 		qless.ListDepends, qless.ListRecurring,

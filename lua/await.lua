@@ -1,0 +1,26 @@
+-- await: how a job has ended, and its result. If it has not ended, whoever ends it publishes that on
+-- PREFIX x:done:<jid>.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  as result does
+-- Errors   Job()
+-- Cost     1 command; 3 if the job has not ended
+-- Repeat   safe
+-- Needs    hget hmget hset
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/options.lua"
+-- @include "lib/result.lua"
+
+local jid = required('Job', 'jid', ARGV[2])
+local found, ended = read_end(call, jid)
+if found and not ended then
+  local key = job_key(jid)
+  local stored = call('hget', key, 'x:o')
+  if not (stored and has_option(stored, 'w')) then
+    call('hset', key, 'x:o', with_letter(stored, 'w'))
+  end
+end
+return found

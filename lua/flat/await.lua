@@ -1,0 +1,76 @@
+-- await: how a job has ended, and its result. If it has not ended, whoever ends it publishes that on
+-- PREFIX x:done:<jid>.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  as result does
+-- Errors   Job()
+-- Cost     1 command; 3 if the job has not ended
+-- Repeat   safe
+-- Needs    hget hmget hset
+
+local call = redis.call
+local prefix = KEYS[1]
+
+
+local seldom1
+
+
+
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'with_letter' then
+local text, letter = ...
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'read_end' then
+local run, jid = ...
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+end
+
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local found, ended = seldom1('read_end', call, jid)
+if found and not ended then
+  local key = (prefix .. 'j:' .. jid)
+  local stored = call('hget', key, 'x:o')
+  if not (stored and seldom1('has_option', stored, 'w')) then
+    call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
+  end
+end
+return found
+

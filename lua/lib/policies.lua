@@ -1,0 +1,131 @@
+-- What becomes of a job when one that it waits for fails for good: its option f, {"do": what, "of":
+-- [jid, ...], "failed": {jid: group}}. With run, it waits for that one no longer; with fail, it
+-- fails too; with wait, which is also what jobs without the option do, it goes on waiting. The jids
+-- in of are those that it was put to wait for, and failed lists those that have failed.
+--
+-- The letter d of a job, which has no value, says that a job with the option waits for it.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/deps.lua"
+-- @include "lib/events.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/options.lua"
+-- @include "lib/work.lua"
+
+-- The maximum number of jobs that one failure tells: others go on waiting.
+local MAX_TOLD = 1000
+
+-- Whether options that a call says have a policy, which must be right.
+local function read_policy(area, text) -- cold
+  if not text or not has_option(text, 'f') then
+    return false
+  end
+  local _, values = split_options(text)
+  local policy = type(values.f) == 'table' and values.f['do']
+  if policy ~= 'wait' and policy ~= 'run' and policy ~= 'fail' then
+    reject(area, 'Arg "o" has no policy: ' .. string.sub(text, 1, 200))
+  end
+  return true
+end
+
+-- Fails a job because the one named in the failure of the message did. Returns whether it has.
+local function fail_dependent(jid, queue, message) -- cold
+  local key, group = job_key(jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, failure_json(group, message, math.floor(now), ''), cap)
+  publish('log', cjson.encode({
+    jid = jid, event = 'failed', worker = '', group = group, message = message,
+  }))
+  file_failure(jid, keep)
+  return true
+end
+
+-- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting.
+local function let_run(jid, other) -- cold
+  undepend(jid, other)
+  if call('scard', job_key(jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', job_key(jid) .. '-dependencies', other)
+    call('sadd', job_key(other) .. '-dependents', jid)
+  end
+end
+
+-- Tells a job that one it waits for, other, has failed. Returns the job's options if it has failed
+-- because of that.
+local function tell(jid, other, group) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+
+local function group_of(jid) -- cold
+  local failure = try('hget', job_key(jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+
+-- Tells the jobs that wait for one that has failed, and those that wait for these if they fail too.
+-- ended is called for each that fails, as job_ended. What was told before is not told again, so that
+-- this may be called for any failed job.
+local function tell_dependents(jid, ended) -- cold
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < MAX_TOLD do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', job_key(other) .. '-dependents')
+    for i = 1, math.min(#dependents, MAX_TOLD - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+
+-- Sees to it that a job that was just written, with a policy, is told of what it waits for; ended is
+-- as above.
+local function watch(jid, ended) -- cold
+  local failed = {}
+  for _, other in ipairs(try('smembers', job_key(jid) .. '-dependencies')) do
+    local key = job_key(other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
+  end
+end

@@ -1,0 +1,52 @@
+-- The results of jobs: x:result is STATE|TIME|JSON, and belongs to the end of a job that left the
+-- hash with this state and time. A job that has ended in another way since has no result.
+
+-- @include "lib/base.lua"
+-- @include "lib/options.lua"
+
+-- The result of a job that is in this state since this time.
+local function result_field(state, time, result) -- cold
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+
+-- The state of a job and, if it has ended, its failure and its result, as JSON, and whether it has.
+-- False if there is no such job.
+local function read_end(run, jid) -- cold
+  local job = run('hmget', job_key(jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+
+-- Marks a job that goes on to another queue with a result, which is that of the job's end unless
+-- there is another by then.
+local function mark_result(key) -- cold
+  call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
+end
+
+-- Makes the result of an earlier queue that of the job's end, unless it has another.
+local function keep_result(key, state) -- cold
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end

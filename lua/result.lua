@@ -1,0 +1,16 @@
+-- result: how a job has ended, and its result.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  JSON with the state; of a complete or failed job also the result, if it has one, and the
+--          failure, if it has failed, both as text. Nil if there is no such job
+-- Errors   Job()
+-- Cost     1 command
+-- Repeat   safe
+-- Needs    hmget
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/result.lua"
+
+return read_end(call, required('Job', 'jid', ARGV[2]))

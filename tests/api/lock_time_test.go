@@ -1,0 +1,295 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// expiresIn checks how long a lock lasts from now, by the job's hash, the queue and the worker.
+func (e *env) expiresIn(jid string, d time.Duration) {
+	e.t.Helper()
+	job := e.job(jid)
+	end := e.clock.Now().Add(d)
+	require.WithinDuration(e.t, end, job.Expires, 100*time.Microsecond)
+	for _, key := range []string{"ql:q:" + job.Queue + "-locks", "ql:w:" + job.Worker + ":jobs"} {
+		score, err := e.rdb.ZScore(e.t.Context(), key, jid).Result()
+		require.NoError(e.t, err)
+		require.InDelta(e.t, float64(end.UnixMicro())/1e6, score, 1e-4, key)
+	}
+}
+
+func TestALockTimeOfAJobHoldsWhoeverTakesIt(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set("q-heartbeat", 30)
+		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(1))
+		e.put("q", qless.JID("plain"))
+		require.Equal(t, 2500*time.Millisecond, e.job("j").LockTime)
+		require.Zero(t, e.job("plain").LockTime)
+		jobs := e.pops("q", 2)
+		require.Equal(t, 2500*time.Millisecond, jobs[0].LockTime)
+		require.WithinDuration(t, e.clock.Now().Add(2500*time.Millisecond), jobs[0].Expires, 100*time.Microsecond)
+		e.expiresIn("j", 2500*time.Millisecond)
+		e.expiresIn("plain", 30*time.Second)
+
+		e.clock.Advance(2 * time.Second)
+		require.NoError(t, errOf(jobs[0].Heartbeat(t.Context())))
+		e.expiresIn("j", 2500*time.Millisecond)
+		require.NoError(t, jobs[0].Next(t.Context(), "q2"))
+		require.Equal(t, 2500*time.Millisecond, e.pop("q2").LockTime)
+		e.expiresIn("j", 2500*time.Millisecond)
+
+		e.put("q2", qless.JID("j"), qless.LockTime(time.Millisecond))
+		_, err := scripts.RunDropIn(t.Context(), e.rdb,
+			"pop", scripts.Time(e.clock.Now()), "q2", "w1", "1")
+		require.NoError(t, err)
+		e.expiresIn("j", time.Millisecond)
+	})
+}
+
+func TestReserveAndRenewKnowTheLockTimeOfEachJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.LockTime(2500*time.Millisecond), qless.Priority(2))
+		e.put("q", qless.JID("headers"), qless.Header("a", "1"), qless.Priority(1))
+		e.put("q", qless.JID("plain"))
+		reply := e.run("reserve", "w1", "3", "ordered", "0", "10", "", "0", "q").([]any)
+		require.InDelta(t, 2.5, number(t, reply[5].([]any)[10]), 1e-4)
+		require.InDelta(t, 60, number(t, reply[6].([]any)[10]), 1e-4)
+		e.clock.Advance(time.Second)
+		require.Equal(t, []any{"60", "2.5", "60"}, e.run("renew", "w1", "plain", "j", "headers"))
+		e.expiresIn("j", 2500*time.Millisecond)
+		e.expiresIn("plain", time.Minute)
+		e.expiresIn("headers", time.Minute)
+	})
+}
+
+// number is the value of a number in a reply.
+func number(t *testing.T, part any) float64 {
+	t.Helper()
+	var n float64
+	_, err := fmt.Sscan(part.(string), &n)
+	require.NoError(t, err)
+	return n
+}
+
+func TestALockTimeOfAPopWinsUntilAHeartbeat(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("own"), qless.LockTime(5*time.Second), qless.Priority(2))
+		e.put("q", qless.JID("plain"))
+		jobs, err := e.Queue("q").Pop(t.Context(), 2, qless.LockTime(time.Second))
+		require.NoError(t, err)
+		e.expiresIn("own", time.Second)
+		e.expiresIn("plain", time.Second)
+		for _, job := range jobs {
+			require.NoError(t, errOf(job.Heartbeat(t.Context())))
+		}
+		e.expiresIn("own", 5*time.Second)
+		e.expiresIn("plain", time.Minute)
+		require.False(t, e.rdb.HExists(t.Context(), "ql:j:plain", "grace").Val())
+		e.clock.Advance(61 * time.Second)
+		require.Equal(t, []string{"own"}, jids(e.pops("q", 2)), "the other one has a grace period again")
+	})
+}
+
+func TestALockThatLastsNoTimeAtAll(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q", qless.Retries(2))
+		for remaining := 2; remaining >= 0; remaining-- {
+			jobs, err := e.Queue("q").Pop(t.Context(), 5, qless.LockTime(0))
+			require.NoError(t, err)
+			require.Equal(t, []string{jid}, jids(jobs))
+			require.Equal(t, remaining, jobs[0].Remaining)
+		}
+		jobs, err := e.Queue("q").Pop(t.Context(), 5, qless.LockTime(0))
+		require.NoError(t, err)
+		require.Empty(t, jobs)
+		require.Equal(t, "failed-retries-q", e.job(jid).Failure.Group)
+
+		e.put("q", qless.JID("ended"))
+		jobs, err = e.Queue("q").Pop(t.Context(), 1, qless.LockTime(0))
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Complete(t.Context()), "nobody else has taken it")
+		require.False(t, e.rdb.HExists(t.Context(), "ql:j:ended", "grace").Val())
+	})
+}
+
+// lockTimes are the ways to lock a job for 2 s.
+var lockTimes = map[string]func(e *env, options ...qless.PutOption) *qless.Job{
+	"of the job": func(e *env, options ...qless.PutOption) *qless.Job {
+		e.put("q", append(options, qless.LockTime(2*time.Second))...)
+		return e.pop("q")
+	},
+	"of the pop": func(e *env, options ...qless.PutOption) *qless.Job {
+		e.put("q", options...)
+		jobs, err := e.Queue("q").Pop(e.t.Context(), 1, qless.LockTime(2*time.Second))
+		require.NoError(e.t, err)
+		return jobs[0]
+	},
+}
+
+func TestALockTimeHasNoGracePeriod(t *testing.T) {
+	for name, take := range lockTimes {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				job := take(e, qless.JID("j"), qless.Retries(3))
+				lost := e.rdb.Subscribe(t.Context(), "ql:w:w1")
+				t.Cleanup(func() { _ = lost.Close() })
+				require.NoError(t, errOf(lost.Receive(t.Context())))
+
+				e.clock.Advance(1900 * time.Millisecond)
+				require.Empty(t, e.pops("q", 1))
+				e.clock.Advance(200 * time.Millisecond)
+				jobs, err := e.as("w2").Queue("q").Pop(t.Context(), 1)
+				require.NoError(t, err)
+				require.Equal(t, []string{"j"}, jids(jobs))
+				require.Equal(t, 2, jobs[0].Remaining)
+				require.Equal(t, []string{"put", "popped", "timed-out", "popped"}, whats(e.job("j").History))
+				message, err := lost.ReceiveMessage(t.Context())
+				require.NoError(t, err)
+				require.Contains(t, message.Payload, "lock_lost")
+				stats, err := e.Queue("q").Stats(t.Context(), e.clock.Now())
+				require.NoError(t, err)
+				require.Equal(t, 1, stats.Retries)
+				requireCode(t, qless.ErrLockLost, job.Complete(t.Context()))
+				require.NoError(t, jobs[0].Complete(t.Context()))
+				require.False(t, e.rdb.HExists(t.Context(), "ql:j:j", "grace").Val())
+			})
+		})
+	}
+}
+
+func TestALockTimeEndsInAFailureAsUsual(t *testing.T) {
+	for name, take := range lockTimes {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				take(e, qless.JID("j"), qless.Retries(0))
+				e.clock.Advance(3 * time.Second)
+				require.Empty(t, e.pops("q", 1))
+				require.Equal(t, "failed-retries-q", e.job("j").Failure.Group)
+				require.NoError(t, e.job("j").Unfail(t.Context()))
+				require.Equal(t, "j", e.pop("q").JID)
+			})
+		})
+	}
+}
+
+func TestWhereALostJobGoes(t *testing.T) {
+	for _, c := range []struct {
+		place qless.Place
+		want  []string
+	}{
+		{"", []string{"j", "urgent", "before", "after"}},
+		{qless.First, []string{"j", "urgent", "before", "after"}},
+		{qless.InPlace, []string{"urgent", "before", "j", "after"}},
+		{qless.Last, []string{"urgent", "before", "after", "j"}},
+	} {
+		for name, take := range lockTimes {
+			t.Run(string(c.place)+" "+name, func(t *testing.T) {
+				onEach(t, func(t *testing.T, e *env) {
+					put := func(jid string, options ...qless.PutOption) {
+						e.put("q", append(options, qless.JID(jid))...)
+						e.clock.Advance(10 * time.Millisecond)
+					}
+					options := []qless.PutOption{qless.JID("j"), qless.Priority(2), qless.Retries(9)}
+					if c.place != "" {
+						options = append(options, qless.OnLost(c.place))
+					}
+					put("before")
+					take(e, options...)
+					e.run("priority", "j", "0")
+					e.clock.Advance(10 * time.Millisecond)
+					put("after")
+					put("urgent", qless.Priority(1))
+					e.clock.Advance(3 * time.Second)
+					require.Equal(t, c.want, jids(e.pops("q", 4)))
+					require.Equal(t, 8, e.job("j").Remaining)
+
+					for _, jid := range c.want { // once more, with the job as it is now
+						if jid != "j" {
+							e.put("q", qless.JID(jid), qless.Delay(time.Hour))
+						}
+					}
+					e.clock.Advance(2 * time.Minute)
+					e.pops("q", 1) // a job without a lock time gets its grace period
+					e.clock.Advance(time.Minute)
+					require.Equal(t, []string{"j"}, jids(e.pops("q", 4)))
+				})
+			})
+		}
+	}
+}
+
+func TestLockTimesThatCanNotBe(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	e.unchanged(func() {
+		for _, d := range []time.Duration{
+			0, -1, time.Millisecond - 1, 24*time.Hour + 1, math.MinInt64, math.MaxInt64,
+		} {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.LockTime(d))
+			requireCode(t, qless.ErrInvalid, err)
+			require.ErrorContains(t, err, "the lock time "+d.String()+" is not from 1ms to 24h0m0s")
+			requireCode(t, qless.ErrInvalid, e.job("j").Move(t.Context(), "q", qless.LockTime(d)))
+			if d != 0 {
+				_, err = e.Queue("q").Pop(t.Context(), 1, qless.LockTime(d))
+				requireCode(t, qless.ErrInvalid, err)
+			}
+		}
+		_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.OnLost("middle"))
+		requireCode(t, qless.ErrInvalid, err)
+		require.ErrorContains(t, err, `"middle"`)
+		_, err = e.Queue("q").Pop(t.Context(), 1, nil)
+		requireCode(t, qless.ErrInvalid, err)
+		for _, lock := range []string{"", "x", "-1", "nan", "inf"} {
+			_, err := e.Run(t.Context(), "pop", "", "q", "w1", "1", "timed", lock)
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+}
+
+func TestADamagedLockTimeIsThatOfTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for i, value := range []string{`0`, `-1`, `"x"`, `[]`, `null`, `1e999`, `{`} {
+			jid := fmt.Sprint("j", i)
+			e.put("q", qless.JID(jid))
+			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:o", `lq|{"q":5,"l":`+value+`}`).Err())
+			job := e.pop("q")
+			e.expiresIn(jid, time.Minute)
+			require.Zero(t, job.LockTime)
+			require.NoError(t, errOf(job.Heartbeat(t.Context())))
+			require.Equal(t, []any{"60"}, e.run("renew", "w1", jid))
+			require.NoError(t, job.Complete(t.Context()))
+		}
+	})
+}
+
+func TestALockTimeCostsNothing(t *testing.T) {
+	e := newEnv(t)
+	q := e.Queue("q")
+	require.NoError(t, popOne(t, q).Complete(t.Context()))
+	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	take := func(option []qless.PutOption, pop ...qless.PopOption) []int {
+		var job *qless.Job
+		return []int{
+			count(func() { e.put("q", append(option, qless.JID("j"))...) }),
+			count(func() {
+				jobs, err := q.Pop(t.Context(), 1, pop...)
+				require.NoError(t, err)
+				job = jobs[0]
+			}),
+			count(func() { require.NoError(t, errOf(job.Heartbeat(t.Context()))) }),
+			count(func() { require.NoError(t, job.Cancel(t.Context())) }),
+		}
+	}
+	plain := take(nil)
+	own := take([]qless.PutOption{qless.LockTime(time.Minute), qless.OnLost(qless.InPlace)})
+	require.Equal(t, []int{plain[0], plain[1], plain[2] - 1, plain[3]}, own)
+	popped := take(nil, qless.LockTime(time.Minute))
+	require.Equal(t, []int{plain[0], plain[1], plain[2] + 1, plain[3]}, popped)
+}

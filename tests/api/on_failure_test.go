@@ -1,0 +1,234 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// failures are ways in which the only job of the queue q fails for good.
+var failures = map[string]func(t *testing.T, e *env){
+	"fail": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
+	"finish": func(_ *testing.T, e *env) {
+		job := e.pop("q")
+		e.run("finish", "w1", "fail", job.JID, "q", "", "2", "g", "m")
+	},
+	"no retries left": func(t *testing.T, e *env) {
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context(), qless.Because("g", "m"))))
+	},
+	"lost": func(t *testing.T, e *env) {
+		e.set("grace-period", 0)
+		e.pop("q")
+		e.clock.Advance(time.Hour)
+		require.Empty(t, e.pops("q", 1))
+	},
+}
+
+func TestAJobRunsAlthoughOneItWaitedForHasFailed(t *testing.T) {
+	for what, fail := range failures {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("bad"), qless.Retries(0))
+				e.put("other", qless.JID("good"))
+				e.put("next", qless.JID("j"), qless.DependsOn("bad", "good"), qless.OnFailureRun)
+				e.put("next", qless.JID("plain"), qless.DependsOn("bad"))
+				require.Equal(t, []string{"bad", "good"}, e.job("j").Parents)
+				fail(t, e)
+				require.Equal(t, []string{"good"}, e.job("j").Dependencies)
+				require.NoError(t, e.pop("other").Complete(t.Context()))
+				group := e.job("bad").Failure.Group
+				job := e.pop("next")
+				require.Equal(t, []qless.FailedDependency{{JID: "bad", Group: group}}, job.FailedDependencies)
+				require.Equal(t, []string{"bad", "good"}, job.Parents)
+				entry := e.job("j").History[1]
+				require.Equal(t, "dependency-failed", entry.What)
+				require.Equal(t, group, entry.Group)
+				require.JSONEq(t, `"bad"`, string(entry.Details["jid"]))
+				require.Equal(t, qless.StateDepends, e.job("plain").State, "without a policy")
+
+				require.NoError(t, e.job("bad").Unfail(t.Context()))
+				require.Equal(t, qless.StateRunning, e.job("j").State)
+				require.NoError(t, e.pop("q").Complete(t.Context()))
+				require.Equal(t, "plain", e.pop("next").JID)
+			})
+		})
+	}
+}
+
+func TestAJobFailsWithOneItWaitsFor(t *testing.T) {
+	for what, fail := range failures {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("bad"), qless.Retries(0))
+				good := e.put("other")
+				e.put("next", qless.JID("child"), qless.DependsOn("bad", good), qless.OnFailureFail,
+					qless.Unique("child"))
+				e.put("next", qless.JID("grandchild"), qless.DependsOn("child"), qless.OnFailureFail)
+				e.put("next", qless.JID("after"), qless.DependsOn("grandchild"), qless.OnFailureRun)
+				e.put("next", qless.JID("waits"), qless.DependsOn("grandchild"), qless.OnFailureWait)
+				fail(t, e)
+				for jid, parent := range map[string]string{"child": "bad", "grandchild": "child"} {
+					job := e.job(jid)
+					require.Equal(t, qless.StateFailed, job.State)
+					require.Equal(t, "failed-dependency", job.Failure.Group)
+					group := e.job(parent).Failure.Group
+					require.Equal(t, "It depends on "+parent+", which has failed in "+group, job.Failure.Message)
+					require.Equal(t, []qless.FailedDependency{{JID: parent, Group: group}}, job.FailedDependencies)
+					require.Empty(t, job.Dependencies)
+				}
+				require.Equal(t, []string{"waits"}, e.job("grandchild").Dependents)
+				require.Equal(t, "after", e.pop("next").JID)
+				require.Equal(t, qless.StateDepends, e.job("waits").State)
+				groups, err := e.FailureGroups(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 2, groups["failed-dependency"])
+				free, err := e.Holder(t.Context(), "child")
+				require.NoError(t, err)
+				require.Empty(t, free)
+
+				require.NoError(t, e.pop("other").Complete(t.Context()))
+				require.Equal(t, qless.StateFailed, e.job("child").State, "it waits for nothing")
+				require.NoError(t, e.job("child").Unfail(t.Context()))
+				require.Equal(t, "child", e.pop("next").JID)
+			})
+		})
+	}
+}
+
+func TestRetriesAndLostLocksDoNotCountAsFailed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("parent"))
+		e.put("next", qless.JID("j"), qless.DependsOn("parent"), qless.OnFailureFail)
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		e.pop("q")
+		e.set("grace-period", 0)
+		e.clock.Advance(time.Hour)
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.Equal(t, "j", e.pop("next").JID)
+	})
+}
+
+// How a job comes to wait for one that has failed already.
+func TestAJobThatHasFailedAlreadyCounts(t *testing.T) {
+	ways := map[string]func(ctx context.Context, e *env, option qless.OnFailure) error{
+		"put": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), qless.DependsOn("bad"), option))
+		},
+		"put again": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			e.put("next", qless.JID("j"), qless.DependsOn("bad"))
+			return errOf(e.Queue("next").Put(ctx, "K", nil, qless.JID("j"), option))
+		},
+		"put of many": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			return errOf(e.Queue("next").PutMany(ctx, []qless.JobSpec{
+				{Klass: "K", Options: []qless.PutOption{qless.JID("x"), qless.Delay(time.Hour)}},
+				{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn("bad"), option}},
+			}))
+		},
+		"move": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			e.put("q", qless.JID("j"))
+			return e.job("j").Move(ctx, "next", qless.DependsOn("bad"), option)
+		},
+		"next": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			e.put("q", qless.JID("j"))
+			return e.pop("q").Next(ctx, "next", qless.DependsOn("bad"), option)
+		},
+		"next of a job with the option": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			e.put("q", qless.JID("j"), option)
+			return e.pop("q").Next(ctx, "next", qless.DependsOn("bad"))
+		},
+		"depend": func(ctx context.Context, e *env, option qless.OnFailure) error {
+			e.put("next", qless.JID("j"), qless.DependsOn(e.put("q")), option)
+			if err := e.pop("q").Fail(ctx, "g", "m"); err != nil || option == qless.OnFailureWait {
+				return err
+			}
+			other := e.put("q")
+			e.put("next", qless.JID("j"), qless.DependsOn(other), option)
+			return e.job("j").Depend(ctx, "bad")
+		},
+	}
+	for what, way := range ways {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("bad"))
+				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, way(t.Context(), e, qless.OnFailureFail))
+				require.Equal(t, qless.StateFailed, e.job("j").State)
+				if what == "depend" {
+					return
+				}
+				require.NoError(t, e.Cancel(t.Context(), "j"))
+				require.NoError(t, way(t.Context(), e, qless.OnFailureRun))
+				require.Equal(t, qless.StateWaiting, e.job("j").State)
+				require.NoError(t, e.Cancel(t.Context(), "j"))
+				require.NoError(t, way(t.Context(), e, qless.OnFailureWait))
+				require.Equal(t, qless.StateDepends, e.job("j").State)
+			})
+		})
+	}
+}
+
+func TestAJobOfTheSameCallIsWaitedForWithItsOptions(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("bad"), qless.Header("a", "1")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("j"), qless.DependsOn("bad"), qless.OnFailureRun}},
+		})))
+		requireStored(t, `dh|{"h":{"a":"1"}}`, e.stored("bad"))
+		bad := e.pop("q")
+		require.Equal(t, map[string]string{"a": "1"}, bad.Headers)
+		require.NoError(t, bad.Fail(t.Context(), "g", "m"))
+		require.Equal(t, "j", e.pop("q").JID)
+	})
+}
+
+// The delay of a job that is let run still holds.
+func TestAJobThatRunsAfterAFailureKeepsItsDelay(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("bad"))
+		e.put("next", qless.JID("j"), qless.DependsOn("bad"), qless.OnFailureRun, qless.Delay(time.Minute))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.Equal(t, qless.StateScheduled, e.job("j").State)
+		e.clock.Advance(time.Minute)
+		require.Equal(t, "j", e.pop("next").JID)
+	})
+}
+
+func TestOneFailureReachesAThousandJobs(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("bad"))
+	specs := make([]qless.JobSpec, 1100)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+			qless.JID(fmt.Sprint("j", i)), qless.DependsOn("bad"), qless.OnFailureFail,
+		}}
+	}
+	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	groups, err := e.FailureGroups(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1000, groups["failed-dependency"])
+	require.Equal(t, 100, e.counts("next").Depends)
+}
+
+func TestPoliciesThatAreRefused(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("running"))
+	job := e.pop("q")
+	e.unchanged(func() {
+		err := errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.OnFailure("Run")))
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, `the OnFailure "Run" is unknown`)
+		requireCode(t, qless.ErrInvalid, job.Next(t.Context(), "q", qless.OnFailure("x")))
+		require.ErrorIs(t, qless.Next("q", qless.OnFailure("x")), qless.ErrInvalid)
+		for _, text := range []string{`f|{}`, `f|{"f":1}`, `f|{"f":{"do":"x"}}`} {
+			_, err = e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
+			requireCode(t, qless.ErrInvalid, err)
+			_, err = e.Run(t.Context(), "complete", "running", "running", "w1", "q", "{}", "next", "q", "o", text)
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+}

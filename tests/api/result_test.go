@@ -1,0 +1,227 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// result returns the result of a job that has ended.
+func (e *env) result(jid string) qless.Result {
+	e.t.Helper()
+	result, err := e.Result(e.t.Context(), jid)
+	require.NoError(e.t, err)
+	return result
+}
+
+// popWith pops the next job of q and sets its result.
+func (e *env) popWith(result any) *qless.Job {
+	e.t.Helper()
+	job := e.pop("q")
+	require.NoError(e.t, job.SetResult(result))
+	return job
+}
+
+func TestAResultIsStoredWithTheEndOfAJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		retries int
+		end     func(job *qless.Job, ctx context.Context) error
+		state   qless.State
+		group   string
+	}{
+		"complete": {end: (*qless.Job).Complete, state: qless.StateComplete},
+		"failed": {
+			end:   func(job *qless.Job, ctx context.Context) error { return job.Fail(ctx, "g", "m") },
+			state: qless.StateFailed, group: "g",
+		},
+		"out of retries": {
+			end:   func(job *qless.Job, ctx context.Context) error { return errOf(job.Retry(ctx)) },
+			state: qless.StateFailed, group: "failed-retries-q",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				jid := e.put("q", qless.Retries(0))
+				job := e.popWith("first")
+				require.NoError(t, job.SetResult(map[string]int{"sum": 7}))
+				require.NoError(t, job.SetData("with data"))
+				require.NoError(t, c.end(job, t.Context()))
+				result := e.result(jid)
+				require.Equal(t, c.state, result.State)
+				require.Equal(t, `{"sum":7}`, string(result.Data))
+				var value struct{ Sum int }
+				require.NoError(t, result.Unmarshal(&value))
+				require.Equal(t, 7, value.Sum)
+				if c.group == "" {
+					require.Nil(t, result.Failure)
+				} else {
+					require.Equal(t, c.group, result.Failure.Group)
+				}
+				require.Equal(t, `"with data"`, string(e.job(jid).Data))
+			})
+		})
+	}
+}
+
+func TestAJobWithoutAResultHasTheStateOfItsEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		result := e.result(jid)
+		require.Equal(t, qless.StateComplete, result.State)
+		require.Nil(t, result.Data)
+		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
+
+		jid = e.put("q")
+		require.NoError(t, e.popWith(nil).Complete(t.Context()))
+		result = e.result(jid)
+		require.Equal(t, "null", string(result.Data))
+		result.Data = raw(`"text"`)
+		requireCode(t, qless.ErrInvalid, result.Unmarshal(new(int)))
+	})
+}
+
+func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		unfinished := func(jid string) {
+			t.Helper()
+			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
+		}
+		requireCode(t, qless.ErrNotFound, errOf(e.Result(ctx, "unknown")))
+		for _, bad := range []string{"", "j-history", "\xff"} {
+			requireCode(t, qless.ErrInvalid, errOf(e.Result(ctx, bad)))
+		}
+		jid := e.put("q", qless.Retries(9))
+		unfinished(jid)
+		job := e.popWith(1)
+		unfinished(jid)
+		require.NoError(t, errOf(job.Retry(ctx)))
+		unfinished(jid)
+		require.NoError(t, e.popWith(2).Release(ctx, 0))
+		unfinished(jid)
+		require.NoError(t, e.popWith(3).Timeout(ctx))
+		unfinished(jid)
+		require.NoError(t, e.pop("q").Complete(ctx))
+		require.Nil(t, e.result(jid).Data, "those of the runs before are dropped")
+	})
+}
+
+func TestAResultOfAnEarlierEndIsNotThatOfALaterOne(t *testing.T) {
+	complete := func(e *env) error { return e.popWith("old").Complete(e.t.Context()) }
+	fail := func(e *env) error { return e.popWith("old").Fail(e.t.Context(), "g", "m") }
+	for name, c := range map[string]struct{ end, again func(e *env) error }{
+		"put again": {complete, func(e *env) error { e.put("q", qless.JID("j")); return nil }},
+		"moved":     {complete, func(e *env) error { return e.job("j").Move(e.t.Context(), "q") }},
+		"put again by another client": {complete, func(e *env) error {
+			return errOf(scripts.RunDropIn(e.t.Context(), e.rdb,
+				"put", scripts.Time(e.clock.Now()), "w2", "q", "j", "K", "{}", "0"))
+		}},
+		"unfailed": {fail, func(e *env) error { return e.job("j").Unfail(e.t.Context()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"))
+				require.NoError(t, c.end(e))
+				require.Equal(t, `"old"`, string(e.result("j").Data))
+				e.clock.Advance(time.Second)
+				require.NoError(t, c.again(e))
+				requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
+				job := e.pop("q")
+				e.clock.Advance(time.Second)
+				require.NoError(t, job.Complete(t.Context()))
+				require.Nil(t, e.result("j").Data)
+			})
+		})
+	}
+}
+
+func TestAResultSurvivesFurtherQueues(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		for _, c := range []struct {
+			last any
+			want string
+		}{{nil, `"first"`}, {raw(`"last"`), `"last"`}} {
+			jid := e.put("q", qless.Header("a", "1"))
+			require.NoError(t, e.popWith("first").Next(ctx, "q", qless.Header("a", "2")))
+			requireCode(t, qless.ErrUnfinished, errOf(e.Result(ctx, jid)))
+			e.clock.Advance(time.Second)
+			job := e.pop("q")
+			require.Equal(t, map[string]string{"a": "2"}, job.Headers)
+			if c.last != nil {
+				require.NoError(t, job.SetResult(c.last))
+			}
+			require.NoError(t, job.Complete(ctx))
+			require.Equal(t, c.want, string(e.result(jid).Data))
+			require.Equal(t, `h|{"h":{"a":"2"}}`, e.stored(jid))
+
+			e.clock.Advance(time.Second)
+			e.put("q", qless.JID(jid))
+			e.clock.Advance(time.Second)
+			require.NoError(t, e.pop("q").Complete(ctx))
+			require.Nil(t, e.result(jid).Data, "it is another life")
+		}
+		jid := e.put("q")
+		other := e.put("other")
+		require.NoError(t, e.popWith(5).Next(ctx, "q", qless.DependsOn(other)))
+		require.NoError(t, e.pop("other").Complete(ctx))
+		e.clock.Advance(time.Second)
+		require.NoError(t, e.pop("q").Fail(ctx, "g", "m"))
+		require.Equal(t, "5", string(e.result(jid).Data))
+		require.Empty(t, e.stored(jid))
+	})
+}
+
+func TestAResultThatIsNoJSONIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		job := e.popWith("good")
+		deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
+		for _, bad := range []any{raw("{"), []byte("x"), make(chan int), raw(deep)} {
+			requireCode(t, qless.ErrInvalid, job.SetResult(bad))
+		}
+		require.NoError(t, job.Complete(t.Context()))
+		require.Equal(t, `"good"`, string(e.result(jid).Data))
+	})
+}
+
+func TestADamagedResultCountsAsNone(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		require.NoError(t, e.popWith(1).Complete(t.Context()))
+		for _, damaged := range []string{"", "x", "complete|", "failed|0|1", "complete|0|1"} {
+			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:result", damaged).Err())
+			require.Nil(t, e.result(jid).Data, damaged)
+		}
+	})
+}
+
+// Storing a result takes the commands that ending a job takes anyway.
+func TestAResultCostsNoCommand(t *testing.T) {
+	e := newEnv(t)
+	cost := func(set bool, end func(job *qless.Job) error) int {
+		e.put("q", qless.JID("j"), qless.Retries(0))
+		job := e.pop("q")
+		if set {
+			require.NoError(t, job.SetResult(1))
+		}
+		return len(e.server.Commands(t, func() { require.NoError(t, end(job)) }))
+	}
+	for name, end := range map[string]func(job *qless.Job) error{
+		"complete": func(job *qless.Job) error { return job.Complete(t.Context()) },
+		"fail":     func(job *qless.Job) error { return job.Fail(t.Context(), "g", "m") },
+		"retry":    func(job *qless.Job) error { return errOf(job.Retry(t.Context())) },
+	} {
+		cost(false, end)
+		require.Equal(t, cost(false, end), cost(true, end), name)
+	}
+	commands := e.server.Commands(t, func() { e.result("j") })
+	require.Len(t, commands, 1)
+}

@@ -1,0 +1,369 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// held requires that a put with the key is refused because of a job, and writes nothing.
+func (e *env) held(jid string, unique qless.UniqueOption) {
+	e.t.Helper()
+	e.unchanged(func() {
+		found, err := e.Queue("others").Put(e.t.Context(), "K", nil, unique, qless.Tags("t"))
+		own := requireCode(e.t, qless.ErrExists, err)
+		require.Equal(e.t, jid, found)
+		require.Equal(e.t, jid, own.JID)
+		require.Contains(e.t, own.Message, "holds the unique key")
+	})
+}
+
+// holder requires that a job, or none if jid is empty, holds the key k.
+func (e *env) holder(jid string) {
+	e.t.Helper()
+	found, err := e.Holder(e.t.Context(), "k")
+	require.NoError(e.t, err)
+	require.Equal(e.t, jid, found)
+}
+
+// dropKey deletes the claim on the key k.
+func (e *env) dropKey() {
+	e.t.Helper()
+	require.NoError(e.t, e.rdb.Del(e.t.Context(), `ql:x:unique:["k"]`).Err())
+}
+
+func TestAUniqueKeyIsHeldUntilItsJobHasEnded(t *testing.T) {
+	ends := map[string]func(t *testing.T, e *env){
+		"complete": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Complete(t.Context())) },
+		"finish":   func(t *testing.T, e *env) { e.pop("q"); e.run("finish", "w1", "complete", "j", "q", "", "0") },
+		"fail":     func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m")) },
+		"exhausted": func(t *testing.T, e *env) {
+			for range 2 {
+				require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+			}
+		},
+		"lost": func(t *testing.T, e *env) {
+			e.set("grace-period", 0)
+			for range 2 {
+				e.pop("q")
+				e.clock.Advance(time.Hour)
+			}
+			require.Empty(t, e.pops("q", 1))
+		},
+		"canceled": func(t *testing.T, e *env) { require.NoError(t, e.Cancel(t.Context(), "j")) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Unique("k"), qless.Retries(1))
+				e.held("j", qless.Unique("k"))
+				end(t, e)
+				e.holder("")
+				require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+				other := e.put("q", qless.Unique("k"))
+				e.holder(other)
+				e.held(other, qless.Unique("k"))
+			})
+		})
+	}
+}
+
+func TestAUniqueKeyStaysWithItsJobThroughItsLife(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		key := qless.Unique("k")
+		e.put("q", qless.JID("j"), key, qless.Delay(time.Minute))
+		for _, step := range []struct {
+			what string
+			do   func()
+		}{
+			{"scheduled", func() {}},
+			{"waiting", func() { e.clock.Advance(time.Minute) }},
+			{"running", func() { e.pop("q") }},
+			{"timed out", func() { require.NoError(t, e.job("j").Timeout(t.Context())) }},
+			{"retried", func() { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) }},
+			{"released", func() { require.NoError(t, e.pop("q").Release(t.Context(), 0)) }},
+			{"in another queue", func() { require.NoError(t, e.pop("q").Next(t.Context(), "q2")) }},
+			{"moved", func() { require.NoError(t, e.job("j").Move(t.Context(), "q")) }},
+			{"put again with its key", func() { e.put("q", qless.JID("j"), key) }},
+			{"put again without", func() { e.put("q", qless.JID("j")) }},
+			{"waiting for another", func() { e.put("q", qless.JID("j"), qless.DependsOn(e.put("x"))) }},
+		} {
+			step.do()
+			e.holder("j")
+			e.held("j", key)
+			t.Log(step.what)
+		}
+	})
+}
+
+func TestAUniqueKeyUntilStartedIsFreeWhileItsJobRuns(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		key := qless.Unique("k").UntilStarted()
+		e.put("q", qless.JID("first"), key)
+		e.held("first", key)
+		e.held("first", qless.Unique("k"))
+		first := e.pop("q")
+		e.holder("")
+		require.NoError(t, errOf(first.Retry(t.Context())))
+		e.held("first", key)
+
+		first = e.pop("q")
+		e.put("q", qless.JID("second"), key)
+		e.held("second", key)
+		require.NoError(t, first.Complete(t.Context()))
+		e.held("second", key)
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.holder("")
+	})
+}
+
+func TestAUniqueKeyForSomeTimeIsHeldWhateverBecomesOfItsJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		key := qless.Unique("k").For(time.Minute)
+		e.put("q", qless.JID("j"), key)
+		e.held("j", key)
+		e.clock.Advance(time.Second)
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.held("j", key)
+		e.put("q", qless.JID("j"), qless.IfFinished())
+		e.held("j", qless.Unique("k"))
+		e.clock.Advance(time.Minute - time.Second)
+		e.holder("")
+		e.put("q", qless.JID("k"), key)
+		require.NoError(t, e.Cancel(t.Context(), "k"))
+		e.holder("")
+		e.put("q", qless.JID("gone"), key)
+		require.Equal(t, time.Minute, e.rdb.PTTL(t.Context(), `ql:x:unique:["k"]`).Val().Round(time.Minute))
+		require.NoError(t, e.rdb.Del(t.Context(), "ql:j:gone").Err())
+		e.held("gone", key)
+	})
+}
+
+// What another script leaves behind holds nothing.
+func TestAUniqueKeyOfAJobThatAnotherScriptHasEndedIsFree(t *testing.T) {
+	for what, left := range map[string][]any{
+		"complete": {"hset", "ql:j:j", "state", "complete"},
+		"failed":   {"hset", "ql:j:j", "state", "failed"},
+		"canceled": {"del", "ql:j:j"},
+		"another":  {"hset", "ql:j:j", "x:o", `u|{"u":{"k":"other"}}`},
+		"damaged":  {"hset", "ql:j:j", "x:o", `u|{"u":`},
+		"text":     {"set", `ql:x:unique:["k"]`, "nonsense"},
+		"list":     {"lpush", `ql:x:unique:["k"]`, "nonsense"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Unique("k"))
+				if what == "list" {
+					e.dropKey()
+				}
+				require.NoError(t, e.rdb.Do(t.Context(), left...).Err())
+				e.holder("")
+				e.put("q", qless.JID("new"), qless.Unique("k"))
+				e.holder("new")
+			})
+		})
+	}
+}
+
+func TestAnotherClientsJobGivesUpItsUniqueKey(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.Unique("k"))
+		run := func(args ...any) {
+			args = append([]any{args[0], scripts.Time(e.clock.Now())}, args[1:]...)
+			_, err := scripts.RunDropIn(t.Context(), e.rdb, args...)
+			require.NoError(t, err)
+		}
+		run("pop", "q", "w2", "1")
+		e.held("j", qless.Unique("k"))
+		run("complete", "j", "w2", "q", "{}")
+		e.holder("")
+		require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+	})
+}
+
+// A job that begins a new life has its key again, unless another has taken it.
+func TestAJobThatIsUnfailedClaimsItsUniqueKeyAgain(t *testing.T) {
+	for what, again := range map[string]func(t *testing.T, e *env){
+		"unfail":     func(t *testing.T, e *env) { require.NoError(t, e.job("j").Unfail(t.Context())) },
+		"of a group": func(t *testing.T, e *env) { _, err := e.Unfail(t.Context(), "g", 1); require.NoError(t, err) },
+		"into a queue": func(t *testing.T, e *env) {
+			_, err := e.Queue("q").Unfail(t.Context(), "g", 1)
+			require.NoError(t, err)
+		},
+		"put":  func(_ *testing.T, e *env) { e.put("q", qless.JID("j")) },
+		"move": func(t *testing.T, e *env) { require.NoError(t, e.job("j").Move(t.Context(), "q")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				for _, taken := range []bool{false, true} {
+					e.put("q", qless.JID("j"), qless.Unique("k"))
+					require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+					holder := "j"
+					if taken {
+						holder = e.put("others", qless.Unique("k"))
+					}
+					again(t, e)
+					e.holder(holder)
+					require.NoError(t, e.pop("q").Complete(t.Context()), "it runs in any case")
+					if taken {
+						e.holder(holder)
+					} else {
+						e.holder("")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAJobThatGetsAnotherUniqueKeyGivesUpTheFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.Unique("k"))
+		e.put("q", qless.JID("j"), qless.Unique("other"))
+		e.holder("")
+		require.Zero(t, e.rdb.Exists(t.Context(), `ql:x:unique:["k"]`).Val())
+		e.held("j", qless.Unique("other"))
+
+		e.put("q", qless.JID("second"), qless.Unique("k"))
+		e.unchanged(func() {
+			requireCode(t, qless.ErrExists, e.job("j").Move(t.Context(), "q", qless.Unique("k")))
+		})
+	})
+}
+
+func TestUniqueKeysAmongManyPuts(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("there"), qless.Unique("a"))
+		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.Unique("a")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("b1"), qless.Unique("b"), qless.Delay(time.Minute)}},
+			{Klass: "K", Options: []qless.PutOption{qless.Unique("b")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("plain")}},
+		})
+		own := requireCode(t, qless.ErrExists, err)
+		require.Equal(t, []int{0, 2}, own.Indices)
+		require.Equal(t, []string{"there", "b1", "b1", "plain"}, jids)
+
+		_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.Unique("b")}},
+		})
+		require.Contains(t, err.Error(), "jobs[0]: the job holds the unique key and is scheduled")
+		require.Equal(t, 2, e.counts("q").Waiting)
+	})
+}
+
+func TestWithoutPartsTheKlassAndTheDataAreUnique(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		put := func(klass string, data any) error {
+			return errOf(e.Queue("q").Put(t.Context(), klass, data, qless.Unique()))
+		}
+		require.NoError(t, put("A", map[string]int{"b": 1, "a": 2}))
+		requireCode(t, qless.ErrExists, put("A", map[string]int{"a": 2, "b": 1}))
+		require.NoError(t, put("B", map[string]int{"a": 2, "b": 1}))
+		require.NoError(t, put("A", nil))
+		requireCode(t, qless.ErrExists, put("A", nil))
+	})
+}
+
+func TestOfManyPutsAtOnceOneClaimsTheUniqueKey(t *testing.T) {
+	e := newEnv(t)
+	alone := e.client(e.rdb, qless.WithoutBatching())
+	for i, client := range []*qless.Client{e.Client, alone} {
+		var all sync.WaitGroup
+		var put atomic.Int32
+		for range 50 {
+			all.Go(func() {
+				_, err := client.Queue("q").Put(t.Context(), "K", nil, qless.Unique("k", i))
+				if err == nil {
+					put.Add(1)
+				} else if !errors.Is(err, qless.ErrExists) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 1, put.Load())
+	}
+}
+
+func TestUniqueKeysThatAreRefused(t *testing.T) {
+	e := newEnv(t)
+	for words, unique := range map[string]qless.UniqueOption{
+		"part 0 of the unique key is empty":      qless.Unique(""),
+		"part 1 of the unique key is empty":      qless.Unique("a", nil),
+		"which is more than 512":                 qless.Unique(strings.Repeat("x", 600)),
+		"can't be JSON":                          qless.Unique(math.NaN()),
+		"UntilStarted and For":                   qless.Unique("k").UntilStarted().For(time.Hour),
+		"Unique.For needs at least 1ms, not 0s":  qless.Unique("k").For(0),
+		"Unique.For needs at least 1ms, not -1s": qless.Unique().For(-time.Second),
+	} {
+		e.unchanged(func() {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, unique)
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, words)
+		})
+	}
+	for _, parts := range [][]any{nil, {""}, {strings.Repeat("x", 600)}} {
+		_, err := e.Holder(t.Context(), parts...)
+		requireCode(t, qless.ErrInvalid, err)
+		_, err = e.shards(qless.ShardByJID, 2).Holder(t.Context(), parts...)
+		requireCode(t, qless.ErrInvalid, err)
+	}
+	for _, text := range []string{`u|{}`, `u|{"u":1}`, `u|{"u":{"k":""}}`, `u|{"u":{"k":"k","m":"for"}}`} {
+		e.unchanged(func() {
+			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
+			requireCode(t, qless.ErrInvalid, err)
+		})
+	}
+}
+
+func TestAUniqueKeyHoldsInAllShards(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ShardByJID, 3)
+	queue := shards.Queue("q")
+	for i := range 20 {
+		jid, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i))
+		require.NoError(t, err)
+		found, err := queue.Put(t.Context(), "K", nil, qless.Unique("k", i), qless.JID(fmt.Sprint("j", i)))
+		requireCode(t, qless.ErrExists, err)
+		require.Equal(t, jid, found)
+		jids, err := queue.PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.Unique("k", i)}},
+		})
+		requireCode(t, qless.ErrExists, err)
+		require.Equal(t, []string{jid}, jids)
+		holder, err := shards.Holder(t.Context(), "k", i)
+		require.NoError(t, err)
+		require.Equal(t, jid, holder)
+	}
+	free, err := shards.Holder(t.Context(), "free")
+	require.NoError(t, err)
+	require.Empty(t, free)
+}
+
+// A put costs a GET and a SET more, and an end a GET and a DEL.
+func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
+	e := newEnv(t)
+	q := e.Queue("q")
+	require.NoError(t, popOne(t, q).Complete(t.Context()))
+	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	key := qless.Unique("k")
+	put := func(options ...qless.PutOption) func() { return func() { e.put("q", options...) } }
+	plain := count(put(qless.JID("a"), qless.DependsOn("x")))
+	unique := count(put(qless.JID("b"), qless.DependsOn("x"), key))
+	require.Equal(t, plain+2, unique)
+	a, b := e.pop("q"), e.pop("q")
+	complete := func(job *qless.Job) func() {
+		return func() { require.NoError(t, job.Complete(t.Context())) }
+	}
+	require.Equal(t, count(complete(a))+2, count(complete(b)))
+}

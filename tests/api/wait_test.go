@@ -1,0 +1,269 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// An ending is what a wait has returned.
+type ending struct {
+	result qless.Result
+	err    error
+}
+
+// waits begins to wait for a job, and returns when the server knows that.
+func (e *env) waits(ctx context.Context, jid string) chan ending {
+	e.t.Helper()
+	e.t.Cleanup(func() { _ = e.Close() })
+	ended := make(chan ending, 1)
+	go func() {
+		result, err := e.Wait(ctx, jid)
+		ended <- ending{result, err}
+	}()
+	require.Eventually(e.t, func() bool {
+		letters, _, _ := strings.Cut(e.stored(jid), "|")
+		return strings.Contains(letters, "w") || len(ended) > 0
+	}, patience, time.Millisecond)
+	return ended
+}
+
+// soon returns what a wait returns.
+func (e *env) soon(ended chan ending) ending {
+	e.t.Helper()
+	select {
+	case end := <-ended:
+		return end
+	case <-time.After(patience):
+		require.FailNow(e.t, "the wait goes on")
+		return ending{}
+	}
+}
+
+func TestAWaitEndsWithItsJob(t *testing.T) {
+	large := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		end   func(e *env) error
+		state qless.State
+		data  string
+		err   error
+	}{
+		"complete":       {func(e *env) error { return e.popWith(7).Complete(e.t.Context()) }, qless.StateComplete, "7", nil},
+		"a large result": {func(e *env) error { return e.popWith(large).Complete(e.t.Context()) }, qless.StateComplete, `"` + large + `"`, nil},
+		"without a result": {func(e *env) error { return e.pop("q").Complete(e.t.Context()) },
+			qless.StateComplete, "", nil},
+		"deleted at once": {func(e *env) error {
+			e.set(qless.ConfigJobsHistory, 0)
+			return e.popWith(7).Complete(e.t.Context())
+		}, qless.StateComplete, "7", nil},
+		"failed": {func(e *env) error { return e.popWith(7).Fail(e.t.Context(), "g", "m") }, qless.StateFailed, "7", nil},
+		"out of retries": {func(e *env) error { return errOf(e.pop("q").Retry(e.t.Context())) },
+			qless.StateFailed, "", nil},
+		"canceled":  {func(e *env) error { return e.Cancel(e.t.Context(), "j") }, "", "", qless.ErrCanceled},
+		"goes on":   {goesOn, qless.StateComplete, "8", nil},
+		"lost once": {losesLock, qless.StateComplete, "8", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Retries(0))
+				ended := e.waits(t.Context(), "j")
+				require.NoError(t, c.end(e))
+				got := e.soon(ended)
+				if c.err != nil {
+					requireCode(t, c.err, got.err)
+					return
+				}
+				require.NoError(t, got.err)
+				require.Equal(t, c.state, got.result.State)
+				require.Equal(t, c.data, string(got.result.Data))
+				require.Equal(t, c.state == qless.StateFailed, got.result.Failure != nil)
+			})
+		})
+	}
+}
+
+// goesOn completes the job j after further queues and a release.
+func goesOn(e *env) error {
+	ctx := e.t.Context()
+	if err := e.pop("q").Next(ctx, "q"); err != nil {
+		return err
+	}
+	if err := e.pop("q").Release(ctx, 0); err != nil {
+		return err
+	}
+	return e.popWith(8).Complete(ctx)
+}
+
+// losesLock completes the job j when its first worker has lost it.
+func losesLock(e *env) error {
+	e.put("q", qless.JID("j"), qless.Retries(3))
+	e.pop("q")
+	for range 3 {
+		e.clock.Advance(time.Hour)
+		if jobs := e.pops("q", 1); len(jobs) > 0 {
+			if err := jobs[0].SetResult(8); err != nil {
+				return err
+			}
+			return jobs[0].Complete(e.t.Context())
+		}
+	}
+	return fmt.Errorf("the job was not popped again")
+}
+
+func TestAWaitForAJobThatHasEndedReturnsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		jid := e.put("q")
+		require.NoError(t, e.popWith(7).Complete(t.Context()))
+		result, err := e.Wait(t.Context(), jid)
+		require.NoError(t, err)
+		require.Equal(t, "7", string(result.Data))
+		require.Empty(t, e.stored(jid))
+		requireCode(t, qless.ErrNotFound, errOf(e.Wait(t.Context(), "unknown")))
+		for _, bad := range []string{"", "j-history", "\xff"} {
+			requireCode(t, qless.ErrInvalid, errOf(e.Wait(t.Context(), bad)))
+			requireCode(t, qless.ErrInvalid, errOf(e.WaitAll(t.Context(), jid, bad)))
+		}
+		requireCode(t, qless.ErrInvalid, errOf(e.WaitAll(t.Context())))
+	})
+}
+
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := e.waits(ctx, e.put("q"))
+		cancel()
+		got := e.soon(ended)
+		requireCode(t, qless.ErrUnavailable, got.err)
+		require.ErrorIs(t, got.err, context.Canceled)
+	})
+}
+
+func TestAWaitEndsWhenTheClientIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		ended := e.waits(t.Context(), jid)
+		require.NoError(t, e.Close())
+		requireCode(t, qless.ErrUnavailable, e.soon(ended).err)
+		requireCode(t, qless.ErrUnavailable, errOf(e.Wait(t.Context(), jid)))
+		require.NoError(t, e.Close())
+	})
+}
+
+func TestAllWhoWaitAreTold(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		const jobs, each = 20, 3
+		var ended []chan ending
+		for i := range jobs {
+			e.put("q", qless.JID(fmt.Sprint("j", i)))
+			for range each {
+				ended = append(ended, e.waits(t.Context(), fmt.Sprint("j", i)))
+			}
+		}
+		for range jobs {
+			require.NoError(t, e.popWith("done").Complete(t.Context()))
+		}
+		for _, one := range ended {
+			got := e.soon(one)
+			require.NoError(t, got.err)
+			require.Equal(t, `"done"`, string(got.result.Data))
+		}
+	})
+}
+
+func TestWaitAllReturnsTheResultsInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		ctx := t.Context()
+		var jids []string
+		for i := range 10 {
+			jids = append(jids, e.put("q", qless.JID(fmt.Sprint("j", i))))
+		}
+		ended := make(chan error, 1)
+		var results []qless.Result
+		go func() {
+			var err error
+			results, err = e.WaitAll(ctx, jids...)
+			ended <- err
+		}()
+		for range jids {
+			job := e.pop("q")
+			require.NoError(t, job.SetResult(job.JID))
+			require.NoError(t, job.Complete(ctx))
+		}
+		require.NoError(t, <-ended)
+		for i, jid := range jids {
+			require.Equal(t, `"`+jid+`"`, string(results[i].Data))
+		}
+		results, err := e.WaitAll(ctx, jids[0], "unknown", jids[1])
+		requireCode(t, qless.ErrNotFound, err)
+		require.Equal(t, `"j1"`, string(results[2].Data))
+	})
+}
+
+// Nothing tells of the end of a job that a script of another client ended, or that ended while the
+// connection was broken.
+func TestAWaitAsksAgainForWhatNobodyTold(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		ended := e.waits(t.Context(), jid)
+		e.pop("q")
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "state", "complete").Err())
+		got := e.soon(ended)
+		require.NoError(t, got.err)
+		require.Equal(t, qless.StateComplete, got.result.State)
+		require.Nil(t, got.result.Data)
+
+		jid = e.put("q2")
+		ended = e.waits(t.Context(), jid)
+		require.NoError(t, e.rdb.Del(t.Context(), "ql:j:"+jid).Err())
+		requireCode(t, qless.ErrCanceled, e.soon(ended).err)
+	})
+}
+
+func TestWaitsOutliveTheirServer(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	ended := e.waits(t.Context(), jid)
+	e.server.Restart()
+	e.put("q", qless.JID(jid)) // the server has forgotten it
+	require.NoError(t, e.popWith(7).Complete(t.Context()))
+	got := e.soon(ended)
+	if got.err != nil { // the job was gone for so long that it counts as deleted
+		requireCode(t, qless.ErrCanceled, got.err)
+		return
+	}
+	require.Equal(t, "7", string(got.result.Data))
+}
+
+func TestWaitsOfAClientShareAConnection(t *testing.T) {
+	e := newEnv(t)
+	for i := range 50 {
+		e.put("q", qless.JID(fmt.Sprint("j", i)))
+		e.waits(t.Context(), fmt.Sprint("j", i))
+	}
+	subscribers := func() int {
+		clients := e.rdb.ClientList(t.Context()).Val()
+		return strings.Count(clients, " sub=") - strings.Count(clients, " sub=0 ")
+	}
+	require.Equal(t, 1, subscribers())
+	require.NoError(t, e.Close())
+	require.Eventually(t, func() bool { return subscribers() == 0 }, patience, time.Millisecond)
+}
+
+func TestAJobThatWasPutAgainIsNotWaitedForAnyMore(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q")
+		ended := e.waits(t.Context(), jid)
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.NoError(t, e.soon(ended).err)
+		e.put("q", qless.JID(jid))
+		require.Empty(t, e.stored(jid))
+	})
+}

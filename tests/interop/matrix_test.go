@@ -1,0 +1,116 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	qless "github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// features are the options of jobs that the others do not know. None of them changes within the
+// seconds of a test what becomes of a job.
+var features = map[string][]qless.PutOption{
+	"headers":   {qless.Header("traceparent", "00-1")},
+	"if absent": {qless.IfAbsent()},
+}
+
+// stages are where a job is when the others meet it: brought there by us, or by them.
+var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
+	"waiting": func(context.Context, *qless.Client) error { return nil },
+	"running": func(ctx context.Context, ours *qless.Client) error {
+		_, err := ours.Queue("q").Pop(ctx, 1)
+		return err
+	},
+	"complete": func(ctx context.Context, ours *qless.Client) error {
+		jobs, err := ours.Queue("q").Pop(ctx, 1)
+		if err == nil {
+			err = jobs[0].Complete(ctx)
+		}
+		return err
+	},
+	"failed": func(ctx context.Context, ours *qless.Client) error {
+		jobs, err := ours.Queue("q").Pop(ctx, 1)
+		if err == nil {
+			err = jobs[0].Fail(ctx, "g", "m")
+		}
+		return err
+	},
+}
+
+// deeds are what the others do with a job, alone or one after the other.
+var deeds = map[string][]deed{
+	"nothing":       nil,
+	"pop":           {{"pop", args{"queue": "q"}}},
+	"heartbeat":     {{"pop", args{"queue": "q"}}, {"heartbeat", args{"jid": "j"}}},
+	"complete":      {{"pop", args{"queue": "q"}}, {"complete", args{"jid": "j"}}},
+	"next":          {{"pop", args{"queue": "q"}}, {"complete", args{"jid": "j", "next": "q2"}}},
+	"fail":          {{"pop", args{"queue": "q"}}, {"fail", args{"jid": "j", "group": "g", "message": "m"}}},
+	"retry":         {{"pop", args{"queue": "q"}}, {"retry", args{"jid": "j"}}},
+	"put":           {{"put", args{"queue": "q", "jid": "j"}}},
+	"put elsewhere": {{"put", args{"queue": "q2", "jid": "j"}}},
+	"move":          {{"move", args{"jid": "j", "queue": "q2"}}},
+	"cancel":        {{"cancel", args{"jid": "j"}}},
+	"timeout":       {{"timeout", args{"jid": "j"}}},
+	"unfail":        {{"unfail", args{"queue": "q", "group": "g"}}},
+	"depend":        {{"put", args{"queue": "q", "jid": "k"}}, {"depend", args{"jid": "j", "on": []string{"k"}}}},
+	"prioritize":    {{"prioritize", args{"jid": "j", "priority": 3}}},
+	"tag":           {{"tag", args{"jid": "j", "tags": []string{"t"}}}},
+	"track":         {{"track", args{"jid": "j"}}},
+	"look":          {{"job", args{"jid": "j"}}, {"counts", args{}}, {"peek", args{"queue": "q"}}},
+}
+
+// A course is what happened to a job: which deeds were refused, and the job at the end.
+type course struct {
+	refused []bool
+	job     string
+}
+
+// follow puts a job with options, brings it to a stage, and has the others do something with it.
+func follow(
+	t *testing.T, ours *qless.Client, them side, stage string, deeds []deed, options []qless.PutOption,
+) course {
+	t.Helper()
+	must(t, them, "begin", args{"worker": "theirs"})
+	_, err := ours.Queue("q").Put(t.Context(), "K", nil, append(options, qless.JID("j"))...)
+	require.NoError(t, err)
+	require.NoError(t, stages[stage](t.Context(), ours))
+	var c course
+	for _, d := range deeds {
+		_, err := them.do(t.Context(), d.op, d.args)
+		c.refused = append(c.refused, err != nil)
+	}
+	job, err := ours.Job(t.Context(), "j")
+	if err != nil {
+		require.ErrorIs(t, err, qless.ErrNotFound)
+		return c
+	}
+	c.job = fmt.Sprint(job.State, job.Queue, job.Worker, job.Priority, job.Retries, job.Remaining,
+		job.Tags, job.Dependencies, job.Failure == nil, len(job.History))
+	return c
+}
+
+// Whatever the others do with a job of ours, and whenever, it fares as one without options.
+func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		rdb := server.Client(t)
+		ours, err := qless.New(rdb, qless.WithWorkerName("ours"))
+		require.NoError(t, err)
+		for stage := range stages {
+			for name, deeds := range deeds {
+				require.NoError(t, rdb.FlushDB(t.Context()).Err())
+				plain := follow(t, ours, them, stage, deeds, nil)
+				for feature, options := range features {
+					require.NoError(t, rdb.FlushDB(t.Context()).Err())
+					require.Equal(t, plain, follow(t, ours, them, stage, deeds, options),
+						"%s: a job with %s that was %s", name, feature, stage)
+				}
+			}
+		}
+	})
+}

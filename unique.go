@@ -1,0 +1,169 @@
+package qless
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// A UniqueOption is returned by [Unique].
+type UniqueOption struct {
+	parts   []any
+	started bool
+	window  *time.Duration
+}
+
+// Unique claims a key for a job, so that no other job of the namespace can be put with the same key
+// until the job is complete for good, has failed, or was canceled. The key is made of the parts,
+// which are compared as JSON, in their order: Unique("invoice", 7) and Unique("invoice", "7") claim
+// different keys. Without any parts, it is made of the job's klass and data. The queue is not part
+// of the key.
+//
+// A put whose key another job holds changes nothing. Its error is [ErrExists], with the jid of the
+// holder. The server decides, so of several puts at once exactly one puts the job. A job never
+// stands in the way of its own put with the same [JID].
+//
+// Only puts look at the key. A job that failed, and is unfailed or put again without this option,
+// runs even if another job has its key by then; otherwise it claims it again. A job with a key keeps
+// it when it is retried or goes on to another queue.
+//
+// A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
+// [ErrInvalid].
+func Unique(parts ...any) UniqueOption { return UniqueOption{parts: parts} }
+
+// UntilStarted lets another job with the same key be put while the job runs, for instance by its own
+// handler. If the job is retried, it holds the key again while it waits, unless another job has
+// claimed the key. It can't be used with For.
+func (o UniqueOption) UntilStarted() UniqueOption {
+	o.started = true
+	return o
+}
+
+// For holds the key for this time after the put, whatever becomes of the job, unless it is canceled.
+// It is at least 1 ms. It can't be used with UntilStarted.
+func (o UniqueOption) For(d time.Duration) UniqueOption {
+	o.window = &d
+	return o
+}
+
+func (o UniqueOption) applyPut(c *callOptions) { c.unique = &o }
+
+// maxUniqueKey is how many bytes a unique key may have.
+const maxUniqueKey = 512
+
+// A claim is what a job with a unique key stores: see lua/lib/unique.lua.
+type claim struct {
+	Key     string  `json:"k"`
+	Mode    string  `json:"m,omitempty"`
+	Seconds float64 `json:"d,omitempty"`
+}
+
+// UnmarshalJSON reads what can be read.
+func (c *claim) UnmarshalJSON(raw []byte) error {
+	type plain claim
+	*c = claim{}
+	_ = json.Unmarshal(raw, (*plain)(c))
+	return nil
+}
+
+// check returns an error if the option can't be used.
+func (o *UniqueOption) check(op, jid string) error {
+	switch {
+	case o == nil:
+		return nil
+	case o.started && o.window != nil:
+		return invalid(op, jid, "UntilStarted and For can't be used together")
+	case o.window != nil && *o.window < time.Millisecond:
+		return invalid(op, jid, "Unique.For needs at least 1ms, not %v", *o.window)
+	case len(o.parts) == 0:
+		return nil
+	}
+	_, err := uniqueKey(op, jid, o.parts)
+	return err
+}
+
+// claim returns what the job of a put claims.
+func (o *UniqueOption) claim(op string, p *put) (*claim, error) {
+	if o == nil {
+		return nil, nil
+	}
+	key := dataKey(p.klass, p.data)
+	if len(o.parts) > 0 {
+		var err error
+		if key, err = uniqueKey(op, p.options.jid, o.parts); err != nil {
+			return nil, err
+		}
+	}
+	c := &claim{Key: key}
+	switch {
+	case o.started:
+		c.Mode = "start"
+	case o.window != nil:
+		c.Mode, c.Seconds = "for", o.window.Seconds()
+	}
+	return c, nil
+}
+
+// uniqueKey returns the key that is made of parts.
+func uniqueKey(op, jid string, parts []any) (string, error) {
+	for i, part := range parts {
+		if part == nil || part == "" {
+			return "", invalid(op, jid, "part %d of the unique key is empty", i)
+		}
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		return "", invalid(op, jid, "the unique key can't be JSON: %v", err)
+	}
+	if len(raw) > maxUniqueKey {
+		return "", invalid(op, jid, "the unique key has %d bytes, which is more than %d",
+			len(raw), maxUniqueKey)
+	}
+	return string(raw), nil
+}
+
+// dataKey returns the key of a job whose klass and data are unique. No key of parts is like it,
+// because that begins with a bracket.
+func dataKey(klass, data string) string {
+	sum := sha256.Sum256([]byte(klass + "\x00" + data))
+	return "data:" + hex.EncodeToString(sum[:])
+}
+
+// Holder returns the jid of the job that holds the [Unique] key of these parts: a put with the same
+// key would be refused. It is empty if the key is free. A key of a job that was put for some time
+// ([UniqueOption.For]) is held until then, even if the job is gone.
+func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
+	const op = "holder"
+	if len(parts) == 0 {
+		return "", invalid(op, "", "the unique key has no parts")
+	}
+	key, err := uniqueKey(op, "", parts)
+	if err != nil {
+		return "", err
+	}
+	reply, err := c.run(ctx, op, "", key)
+	if err != nil || reply == nil {
+		return "", err
+	}
+	jid, ok := reply.(string)
+	if !ok {
+		return "", unexpected(op, reply)
+	}
+	return jid, nil
+}
+
+// Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
+// [Client.Holder] does.
+func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
+	holders, err := ask(s.clients, func(c *Client) (string, error) {
+		return c.Holder(ctx, parts...)
+	})
+	for _, jid := range holders {
+		if jid != "" {
+			return jid, nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,381 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// Wait waits until a job has ended, and returns how. It waits through retries, further queues and
+// lost locks, until one of these:
+//
+//   - the job is complete, or has failed for good: the State of the result says which, and the error
+//     is nil;
+//   - the job is canceled, or its record is deleted: [ErrCanceled];
+//   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
+//
+// If there is no such job to begin with, the error is [ErrNotFound]. Any number of callers may wait
+// for a job. All waits of a client share one subscription, which ends some seconds after the last
+// wait, or with [Client.Close].
+//
+// A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
+// what they wait for.
+func (c *Client) Wait(ctx context.Context, jid string) (Result, error) {
+	if err := checkJobName("wait", jid); err != nil {
+		return Result{}, err
+	}
+	w := c.waits.join(c.prefix + channelDone + jid)
+	defer c.waits.leave(w)
+	return c.wait(ctx, jid, w)
+}
+
+// WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
+// the jids. If it fails for some of them, their results are empty, and the error is that of the
+// first.
+func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	if err := checkNames("wait", "jid", jids); err != nil {
+		return nil, err
+	}
+	for _, jid := range jids {
+		if err := checkJobName("wait", jid); err != nil {
+			return nil, err
+		}
+	}
+	return ask(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+}
+
+// asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
+// clients of other languages tell nobody, and a connection may break.
+var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
+
+// wait waits until the job has ended.
+func (c *Client) wait(ctx context.Context, jid string, w *waiter) (Result, error) {
+	known, missing := false, false
+	for asked := 1; ; asked++ {
+		if message, heard := w.listen(ctx, asksAgain.After(asked)); heard {
+			if result, err, over := endOf(jid, message); over {
+				return result, err
+			}
+		}
+		if err := c.waiting(ctx, jid); err != nil {
+			return Result{}, err
+		}
+		reply, err := c.run(ctx, "await", jid, jid)
+		if known && isPassing(err) {
+			continue
+		} else if err != nil {
+			return Result{}, err
+		}
+		switch end, err := decodeEnd("wait", jid, reply); {
+		case errors.Is(err, ErrNotFound) && known && !missing:
+			missing, asked = true, 0 // what was published may be on its way
+		case errors.Is(err, ErrNotFound) && known:
+			return Result{}, canceled(jid)
+		case err != nil:
+			return Result{}, err
+		case end.isFinal():
+			return end.result(jid), nil
+		default:
+			known = true
+		}
+	}
+}
+
+// waiting returns an error if the context or the client has ended.
+func (c *Client) waiting(ctx context.Context, jid string) error {
+	err := ctx.Err()
+	if err == nil && c.waits.isClosed() {
+		err = redis.ErrClosed
+	}
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: "wait", Code: CodeUnavailable, JID: jid, Message: err.Error(), Err: err}
+}
+
+// isPassing reports whether an error says nothing about the job, and may soon be over.
+func isPassing(err error) bool {
+	return (errors.Is(err, ErrUnavailable) || isGeneral(err)) && !errors.Is(err, redis.ErrClosed)
+}
+
+func canceled(jid string) error {
+	return &Error{Op: "wait", Code: CodeCanceled, JID: jid, Message: "the job was canceled"}
+}
+
+// endOf returns what was published about the end of a job, and whether that is all.
+func endOf(jid, message string) (result Result, err error, over bool) {
+	end, err := decode[publishedEnd]("wait", message)
+	switch {
+	case err != nil || end.More:
+		return Result{}, nil, false
+	case end.isFinal():
+		return end.result(jid), nil, true
+	}
+	return Result{}, canceled(jid), end.State == "canceled"
+}
+
+// A publishedEnd is what is published when a job has ended.
+type publishedEnd struct {
+	endReply
+	More bool `json:"more"` // it has a result, which is too long to be published
+}
+
+// Channels of waits.
+const (
+	channelDone  = "x:done:" // followed by a jid: the job has ended
+	channelWaits = "x:waits" // nothing is published
+)
+
+// idleWaits is how long the subscription is kept after the last wait.
+var idleWaits = 10 * time.Second
+
+// A waiter waits for messages on a channel.
+type waiter struct {
+	channel string
+	ready   signal // there is a message, or it is time to ask
+
+	mu      sync.Mutex
+	message string // the last one
+}
+
+// listen returns the next message. It returns false if there is none, but it is time to ask, or the
+// context has ended.
+func (w *waiter) listen(ctx context.Context, patience time.Duration) (message string, heard bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-w.ready:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	message, w.message = w.message, ""
+	return message, message != ""
+}
+
+// tell passes on a message; an empty one says that it is time to ask.
+func (w *waiter) tell(message string) {
+	if message != "" {
+		w.mu.Lock()
+		w.message = message
+		w.mu.Unlock()
+	}
+	w.ready.notify()
+}
+
+// waits are those that wait for jobs with a client and its copies. They share a subscription.
+type waits struct {
+	client  *Client
+	changed signal // channels are to be added or removed
+
+	mu       sync.Mutex
+	closed   bool
+	running  bool
+	waiters  map[string]map[*waiter]bool // by channel
+	heard    map[string]bool             // the server sends messages of these channels
+	cancel   context.CancelFunc          // ends the subscription
+	finished sync.WaitGroup
+}
+
+func newWaits(client *Client) *waits {
+	return &waits{
+		client: client, changed: newSignal(),
+		waiters: map[string]map[*waiter]bool{}, heard: map[string]bool{},
+	}
+}
+
+// join adds a waiter for a channel, and begins the subscription if there is none. The waiter is
+// told when its messages are heard.
+func (s *waits) join(channel string) *waiter {
+	w := &waiter{channel: channel, ready: newSignal()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		w.ready.notify()
+		return w
+	}
+	if s.waiters[channel] == nil {
+		s.waiters[channel] = map[*waiter]bool{}
+	}
+	s.waiters[channel][w] = true
+	if s.heard[channel] {
+		w.ready.notify()
+	}
+	if !s.running {
+		ctx, cancel := context.WithCancel(context.Background())
+		s.running, s.cancel = true, cancel
+		s.finished.Go(func() { s.run(ctx) })
+	}
+	s.changed.notify()
+	return w
+}
+
+func (s *waits) leave(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiters[w.channel], w)
+	if len(s.waiters[w.channel]) == 0 {
+		delete(s.waiters, w.channel)
+		s.changed.notify()
+	}
+}
+
+func (s *waits) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// close ends the subscription and all waits.
+func (s *waits) close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.mu.Unlock()
+	s.tellAll()
+	s.finished.Wait()
+}
+
+// ended reports whether the subscription is to end because nobody waits, and notes that it does.
+func (s *waits) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiters) > 0 && !s.closed {
+		return false
+	}
+	s.cancel()
+	s.running = false
+	clear(s.heard)
+	return true
+}
+
+// run subscribes, and passes on messages until nobody has waited for some time. While there is no
+// subscription, the waiters ask again by themselves.
+func (s *waits) run(ctx context.Context) {
+	for failures := 1; ; failures++ {
+		sub, err := redisx.Subscribe(ctx, s.client.rdb, redisx.SubscriptionConfig[redisx.Notice]{
+			Backoff:  redisx.WhileAway,
+			Broken:   s.broken,
+			Channels: []string{s.client.prefix + channelWaits},
+			Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
+		})
+		if err == nil {
+			s.pass(ctx, sub)
+			_ = sub.Close()
+			return
+		}
+		if failures == 1 && ctx.Err() == nil {
+			s.broken(err)
+		}
+		if redisx.WhileAway.Wait(ctx, failures); s.unused(ctx) && s.ended() {
+			return
+		}
+	}
+}
+
+// unused reports whether nobody waits, or the client was closed.
+func (s *waits) unused(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ctx.Err() != nil || len(s.waiters) == 0
+}
+
+func (s *waits) broken(err error) {
+	s.client.logger.Warn("qless: the subscription of waits broke", "error", err)
+}
+
+// pass passes messages on, and changes the channels, until nobody has waited for some time.
+func (s *waits) pass(ctx context.Context, sub *redisx.Subscription[redisx.Notice]) {
+	subscribed := map[string]bool{}
+	idle := time.NewTimer(idleWaits)
+	defer idle.Stop()
+	for {
+		select {
+		case notice, open := <-sub.C():
+			if !open && s.ended() {
+				return
+			}
+			s.handle(notice)
+		case <-s.changed:
+			if s.follow(ctx, sub, subscribed) {
+				idle.Reset(idleWaits)
+			}
+		case <-idle.C:
+			if s.ended() {
+				return
+			}
+			idle.Reset(idleWaits)
+		case <-ctx.Done():
+			s.ended()
+			return
+		}
+	}
+}
+
+// handle passes a notice on to those that it is for.
+func (s *waits) handle(notice redisx.Notice) {
+	if notice.Kind == redisx.Gap {
+		s.tellAll()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if notice.Kind == redisx.Subscribed && s.waiters[notice.Channel] != nil {
+		s.heard[notice.Channel] = true
+	}
+	for w := range s.waiters[notice.Channel] {
+		w.tell(notice.Payload)
+	}
+}
+
+// tellAll has all waiters ask.
+func (s *waits) tellAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, waiters := range s.waiters {
+		for w := range waiters {
+			w.tell("")
+		}
+	}
+}
+
+// follow subscribes to the channels that are waited for, and to no others. It reports whether there
+// was anything to change. A channel that could not be added is tried again with the next change.
+func (s *waits) follow(
+	ctx context.Context, sub *redisx.Subscription[redisx.Notice], subscribed map[string]bool,
+) bool {
+	var added, removed []string
+	s.mu.Lock()
+	for channel := range s.waiters {
+		if !subscribed[channel] {
+			added = append(added, channel)
+		}
+	}
+	for channel := range subscribed {
+		if s.waiters[channel] == nil {
+			removed = append(removed, channel)
+			delete(s.heard, channel)
+		}
+	}
+	s.mu.Unlock()
+	if len(removed) > 0 {
+		_ = sub.Remove(ctx, removed...) // else messages come that nobody waits for
+	}
+	for _, channel := range removed {
+		delete(subscribed, channel)
+	}
+	if len(added) > 0 && sub.Add(ctx, added...) == nil {
+		for _, channel := range added {
+			subscribed[channel] = true
+		}
+	}
+	return len(added)+len(removed) > 0
+}
