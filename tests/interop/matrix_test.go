@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +17,11 @@ import (
 // features are the options of jobs that the others do not know. None of them changes within the
 // seconds of a test what becomes of a job.
 var features = map[string][]qless.PutOption{
-	"headers":   {qless.Header("traceparent", "00-1")},
-	"if absent": {qless.IfAbsent()},
+	"headers":    {qless.Header("traceparent", "00-1")},
+	"if absent":  {qless.IfAbsent()},
+	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
+	"on failure": {qless.OnFailureRun},
+	"unique":     {qless.Unique("account", 7)},
 }
 
 // stages are where a job is when the others meet it: brought there by us, or by them.
