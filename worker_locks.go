@@ -37,6 +37,7 @@ type lock struct {
 	renewAt time.Time   // when to renew it
 	expiry  *time.Timer // fires when it ends
 	suspect error       // why it may be lost, according to an event
+	doubted time.Time   // when an event last said so, or may have been missed
 	expired bool        // it ended before it could be renewed
 	cause   error       // why the keeper dropped the job
 }
@@ -60,6 +61,22 @@ func newLockKeeper(client *Client, log *workerLog, lost func(lostLock)) *lockKee
 func (l *lock) extend(asked time.Time, heartbeat time.Duration) {
 	l.until = asked.Add(heartbeat)
 	l.renewAt = asked.Add(heartbeat / 3)
+}
+
+// doubt has the lock renewed at once: an event says that it is lost, or may have been missed.
+func (l *lock) doubt() {
+	l.doubted, l.renewAt = time.Now(), time.Time{}
+}
+
+// renewed sets the lock to what the server answered to a renewal that was requested at the time
+// asked. An event that came since then may be about what happened after the renewal.
+func (l *lock) renewed(asked time.Time, heartbeat time.Duration) {
+	l.extend(asked, heartbeat)
+	if asked.After(l.doubted) {
+		l.suspect = nil
+	} else {
+		l.renewAt = time.Time{}
+	}
 }
 
 // track begins to keep the lock of a job. It returns an earlier run of the same job if that was
@@ -157,7 +174,8 @@ func (k *lockKeeper) holds(jid string) bool {
 func (k *lockKeeper) suspect(jid string, cause error) {
 	k.mu.Lock()
 	if a, ok := k.jobs[jid]; ok {
-		a.lock.suspect, a.lock.renewAt = cause, time.Time{}
+		a.lock.suspect = cause
+		a.lock.doubt()
 	}
 	k.mu.Unlock()
 	k.due.notify()
@@ -167,7 +185,7 @@ func (k *lockKeeper) suspect(jid string, cause error) {
 func (k *lockKeeper) suspectAll() {
 	k.mu.Lock()
 	for _, a := range k.jobs {
-		a.lock.renewAt = time.Time{}
+		a.lock.doubt()
 	}
 	k.mu.Unlock()
 	k.due.notify()
@@ -279,8 +297,7 @@ func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Ti
 		}
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		if !refused {
-			a.lock.suspect = nil
-			a.lock.extend(asked, wire.AsNumber(answers[i]).Duration())
+			a.lock.renewed(asked, wire.AsNumber(answers[i]).Duration())
 			a.lock.expiry.Reset(time.Until(a.lock.until))
 		} else if !a.hold.ended.Load() {
 			k.drop(a, a.lock.lossOf(problem))
