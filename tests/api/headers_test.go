@@ -187,9 +187,10 @@ func TestHeadersCostNoCommand(t *testing.T) {
 	require.NoError(t, popOne(t, e.Queue("q")).Complete(t.Context()))
 	cost := func(options ...qless.PutOption) int {
 		return len(e.server.Commands(t, func() {
-			e.put("q", options...)
+			e.put("q", append(options, qless.JID("j"))...) // the next life of the same job
 			require.NoError(t, e.pop("q").Complete(t.Context()))
 		}))
 	}
+	cost()
 	require.Equal(t, cost(), cost(qless.Header("a", "1")))
 }
