@@ -9,7 +9,7 @@ import (
 	"github.com/qless/qless-go/qlesstest"
 )
 
-// A handler returns a value, and whoever has the jid reads it.
+// A handler returns a value, and anyone who has the jid can read it.
 func ExampleHandleResult() {
 	ctx := context.Background()
 	server, err := qlesstest.Start()

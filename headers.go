@@ -29,7 +29,7 @@ func Headers(headers map[string]string) HeaderOption {
 func (o HeaderOption) applyPut(c *callOptions)  { c.addHeaders(o.headers) }
 func (o HeaderOption) applyNext(c *callOptions) { c.addHeaders(o.headers) }
 
-// addHeaders adds headers to those of the call, or, if there are none, removes all.
+// addHeaders adds headers to those of the call. Without any, it removes them all.
 func (c *callOptions) addHeaders(headers map[string]string) {
 	if len(headers) == 0 {
 		c.headers, c.noHeaders = nil, true

@@ -11,7 +11,7 @@ import (
 // of a [Worker] renew the lock for as long again.
 //
 // Such a lock has no grace period: when it ends, the job can be given to the next worker at once.
-// The old worker is told then, and not before.
+// Only then is the old worker notified.
 //
 // As an option of [Queue.Pop], it is how long the locks last that this call takes, whatever the
 // jobs and the queue say. It may be 0 there, and holds until a heartbeat renews the lock.

@@ -145,9 +145,11 @@ const putBatch = 1000
 // their jids in order. One script puts up to 1000 jobs, all or none of them. If there are more jobs
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
-// Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of several
-// jobs of the call with the same key, the first one is put. The jids of those refused are those of the jobs that are there, and if nothing else is wrong the error is [ErrExists], with their
-// Indices. If the connection breaks, a script is sent again if no job of the call has a [JID].
+// Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of
+// several jobs of the call with the same key, the first one is put. In the place of a refused job,
+// PutMany returns the jid of the job that is there. If nothing else is wrong, the error is
+// [ErrExists], with the Indices of the refused jobs. If the connection breaks, a script is sent
+// again if no job of the call has a [JID].
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has
@@ -245,8 +247,8 @@ func (c *Client) putAll(
 	return jids, existing, alone
 }
 
-// putMany puts jobs with one script, all or none but those with a [ConflictOption] or [Unique]. It returns
-// which jobs were there, by their index in puts.
+// putMany puts jobs with one script: all or none, but for those that a [ConflictOption] or [Unique]
+// refuses. It returns which jobs were there, by their index in puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })

@@ -37,7 +37,8 @@ func (q *Queue) Name() string { return q.name }
 //
 // If a job with the given [JID] exists in any state, it is overwritten and put again. A running job
 // is taken from its worker and may run twice at once; a complete job runs again. [IfAbsent],
-// [IfFinished] and [IfNotRunning] refuse that with [ErrExists], and the jid of the job that is there.
+// [IfFinished] and [IfNotRunning] refuse that with [ErrExists], and the jid of the job that is
+// there.
 //
 // A put without a JID is sent again if the connection breaks before the answer: its jid is a new
 // random one, so the server knows if it has the job already. That would fail only if the job were
@@ -62,8 +63,9 @@ func (q *Queue) Put(
 // paused, or runs as many as its max-concurrency allows.
 //
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has a
-// [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never sent twice: if it failed with
-// [ErrUnavailable], it may have locked jobs, which can be popped again when their locks expire.
+// [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
+// sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped again
+// when their locks expire.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err

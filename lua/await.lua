@@ -1,5 +1,5 @@
--- await: how a job has ended, and its result. If it has not ended, whoever ends it publishes that on
--- PREFIX x:done:<jid>.
+-- await: how a job has ended, and its result. If it has not ended yet, the script that ends it
+-- publishes that on PREFIX x:done:<jid>.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid

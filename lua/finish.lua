@@ -36,9 +36,9 @@ local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
 
--- Reads the arguments of an action, from ARGV[first] to ARGV[last].
+-- Reads the arguments of an action, from ARGV[first] to ARGV[last]. Jobs to complete have no action.
 local function read_details(item, action, first, last) -- cold
-  item.action, item.delay = action, 0
+  item.action, item.delay = action ~= 'complete' and action or nil, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -109,7 +109,7 @@ end
 local function to_complete(items) -- cold
   local found = {}
   for i = 1, #items do
-    if not items[i].action or items[i].action == 'complete' then
+    if not items[i].action then
       found[#found + 1] = items[i]
     end
   end
@@ -121,7 +121,7 @@ local at, n = 3, 0
 while at <= #ARGV do
   n = n + 1
   items[n], at = read_item(at)
-  if not items[n].action or items[n].action == 'complete' then
+  if not items[n].action then
     completed = completed + 1
   end
 end

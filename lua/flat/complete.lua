@@ -1354,11 +1354,11 @@ end
   if item.change then
     write_change(item, item.change)
   end
+  if item.result then
+    mark_result(item.key)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    if item.result then
-      mark_result(item.key)
-    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -1377,9 +1377,6 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  if item.result then
-    mark_result(item.key)
-  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state

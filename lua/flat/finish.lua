@@ -1236,11 +1236,11 @@ end
   if item.change then
     write_change(item, item.change)
   end
+  if item.result then
+    mark_result(item.key)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    if item.result then
-      mark_result(item.key)
-    end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -1259,9 +1259,6 @@ end
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
-  if item.result then
-    mark_result(item.key)
-  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state
@@ -1806,7 +1803,7 @@ end
 local function given_text(i, last)
   return i <= last and ARGV[i] ~= '' and ARGV[i] or nil
 end
-  item.action, item.delay = action, 0
+  item.action, item.delay = action ~= 'complete' and action or nil, 0
   if action == 'complete' then
     local given = options('Finish', first, last)
     item.next, item.since, item.checked = given.next, given.since, true
@@ -2219,7 +2216,7 @@ elseif which == 'to_complete' then
 local items = ...
   local found = {}
   for i = 1, #items do
-    if not items[i].action or items[i].action == 'complete' then
+    if not items[i].action then
       found[#found + 1] = items[i]
     end
   end
@@ -2231,7 +2228,7 @@ local at, n = 3, 0
 while at <= #ARGV do
   n = n + 1
   items[n], at = read_item(at)
-  if not items[n].action or items[n].action == 'complete' then
+  if not items[n].action then
     completed = completed + 1
   end
 end

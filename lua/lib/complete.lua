@@ -123,11 +123,11 @@ local function advance(item, cap) -- cold
   if item.change then
     write_change(item, item.change)
   end
+  if item.result then
+    mark_result(item.key)
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    if item.result then
-      mark_result(item.key)
-    end
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
@@ -146,9 +146,6 @@ local function advance(item, cap) -- cold
     call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
   end
   settle(item, state, queue)
-  if item.result then
-    mark_result(item.key)
-  end
   note_filled(queue)
   publish_advance(item, wake_for(queue, delay))
   return state

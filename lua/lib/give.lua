@@ -120,7 +120,8 @@ local function exhaust(worker, item, queue, group, failure) -- cold
 end
 
 -- Requeues a job and uses up a retry: {jid, queue, data, delay [, group, message] [, result]}. The
--- result is that of a job that fails because it has none left. Sets the remaining retries. Returns why not, or nil.
+-- result is that of a job that fails because it has none left. Sets the remaining retries. Returns
+-- why not, or nil.
 local function retry(worker, item)
   local problem = read_owned('Retry', item, worker)
   if problem then

@@ -110,8 +110,7 @@ local function tell_dependents(jid, ended) -- cold
   end
 end
 
--- Sees to it that a job that was just written, with a policy, is told of what it waits for; ended is
--- as above.
+-- Watches the jobs that a job with a policy, which was just written, waits for; ended is as above.
 local function watch(jid, ended) -- cold
   local failed = {}
   for _, other in ipairs(try('smembers', job_key(jid) .. '-dependencies')) do

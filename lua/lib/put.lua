@@ -39,7 +39,7 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, it claims
+-- Merges the options of an existing job with those of the put. If its life begins again, the job claims
 -- its unique key again.
 local function keep_options(item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
@@ -196,8 +196,8 @@ local function change_claim(item) -- cold
   end
 end
 
--- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several sets: reads what is
--- needed, removes the jobs from where they were, and links them to their dependencies. Removes
+-- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
+-- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
 -- state, without those that are here because they are put for the second time.
 local function prepare(worker, groups, in_order) -- cold
@@ -356,7 +356,7 @@ local function write_all(group, idle, tracked, known_empty)
   end
 end
 
--- Sees to it that jobs with a policy are told of failures.
+-- Watches the jobs that items with a policy wait for.
 local function watch_all(items) -- cold
   for i = 1, #items do
     if items[i].watches then
@@ -366,8 +366,8 @@ local function watch_all(items) -- cold
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call, which
--- decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
+-- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call,
+-- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
 -- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
 -- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
@@ -395,7 +395,7 @@ local function put(worker, groups, in_order)
     plain = plain and existing == (known_empty and 1 or 0)
   end
   local refused
-  if not plain then -- else no job is there
+  if not plain then -- a plain put finds none of its jobs
     refused = prepare(worker, groups, in_order)
   end
   for g = 1, #groups do

@@ -109,7 +109,7 @@ func TestJobsWithoutAnEndHaveNoResult(t *testing.T) {
 		require.NoError(t, e.popWith(3).Timeout(ctx))
 		unfinished(jid)
 		require.NoError(t, e.pop("q").Complete(ctx))
-		require.Nil(t, e.result(jid).Data, "those of the runs before are dropped")
+		require.Nil(t, e.result(jid).Data, "results of earlier runs are dropped")
 	})
 }
 
