@@ -122,6 +122,8 @@ type Job struct {
 	since  string    // when it was popped, by the server's clock; empty if unknown
 	hold   *hold     // shared with the worker that runs the job, if any
 	result string    // what SetResult set, as JSON; empty if nothing
+
+	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
 // A hold is the state of a run that its worker and its handler share.
@@ -215,6 +217,9 @@ func (j *Job) Waited() time.Duration {
 
 // Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
+	if j.undecoded != nil && openEnvelope(string(j.Data)) != nil {
+		return j.undecoded
+	}
 	if err := json.Unmarshal(j.Data, v); err != nil {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID,
 			Message: err.Error(), Err: err}
@@ -233,9 +238,13 @@ func (j *Job) SetData(data any) error {
 	return nil
 }
 
-// data returns the data to save.
+// data returns the data to save, as the server stores it.
 func (j *Job) data(op string) (string, error) {
-	return encodeData(op, j.JID, j.Data)
+	data, err := encodeData(op, j.JID, j.Data)
+	if err != nil {
+		return "", err
+	}
+	return j.client.encode(op, j.JID, j.Klass, "data", data)
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
@@ -426,6 +435,9 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	}
 	if slices.Contains(p.options.conditions, conditionAbsent) {
 		return invalid("requeue", j.JID, "IfAbsent can't be used with Move: the job exists")
+	}
+	if err := j.client.encodePut(p); err != nil {
+		return err
 	}
 	reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
 	if err != nil {

@@ -103,7 +103,7 @@ func newJID() string {
 // put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
 // the job that is there.
 func (c *Client) put(ctx context.Context, p *put) (string, error) {
-	if err := c.addHeaders(ctx, p); err != nil {
+	if err := c.prepare(ctx, p); err != nil {
 		return "", err
 	}
 	put := c.putOne
@@ -116,6 +116,24 @@ func (c *Client) put(ctx context.Context, p *put) (string, error) {
 		return own.JID, err
 	}
 	return p.options.jid, err
+}
+
+// prepare gives a job to be put what the client adds: headers, and the form of the data.
+func (c *Client) prepare(ctx context.Context, p *put) error {
+	if err := c.addHeaders(ctx, p); err != nil {
+		return err
+	}
+	return c.encodePut(p)
+}
+
+// prepareAll does the same for several jobs.
+func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
+	for i, p := range puts {
+		if err := c.prepare(ctx, p); err != nil {
+			return p.failure(i, err)
+		}
+	}
+	return nil
 }
 
 // putOne runs the command put.
@@ -159,7 +177,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.client.addAllHeaders(ctx, puts); err != nil {
+	if err := q.client.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}
 	jids, found, err := q.client.putAll(ctx, puts)

@@ -245,6 +245,9 @@ func (q *Queue) Recur(
 		return "", err
 	}
 	raw, err := encodeData("recur", o.jid, data)
+	if err == nil {
+		raw, err = q.client.encode("recur", o.jid, klass, "data", raw)
+	}
 	if err != nil {
 		return "", err
 	}

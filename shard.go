@@ -286,7 +286,7 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 			return nil, p.failure(i, err)
 		}
-		if err := shard.addHeaders(ctx, p); err != nil {
+		if err := shard.prepare(ctx, p); err != nil {
 			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)
