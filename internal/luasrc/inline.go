@@ -14,9 +14,12 @@ import (
 //
 // Functions that are no longer called are left out by arrange.
 func inline(chunks []chunk) []chunk {
-	in := inliner{chunks: slices.Clone(chunks), words: make([]*vocabulary, len(chunks))}
+	in := inliner{chunks: chunks}
 	for changed := true; changed; {
 		changed = false
+		in.chunks = reachable(in.chunks) // without the functions that are no longer called
+		in.words = make([]*vocabulary, len(in.chunks))
+		in.hot = reach(in.chunks, statements(in.chunks), nil)
 		for i, c := range in.chunks {
 			f, ok := parseFunction(c)
 			if !ok || !in.called(f.name, i) {
@@ -36,6 +39,7 @@ func inline(chunks []chunk) []chunk {
 type inliner struct {
 	chunks []chunk
 	words  []*vocabulary // of each chunk, nil until somebody asks
+	hot    []bool        // whether each chunk may run without a cold function
 }
 
 // A vocabulary holds the names in a chunk: those that it declares, those among them that later
@@ -268,7 +272,7 @@ func (in inliner) move(f function, at int) bool {
 		if i == at || n == 0 {
 			continue
 		}
-		if c.cold { // has the function inside
+		if c.cold || in.hot[at] && !in.hot[i] { // has the function inside, or is in one that has
 			continue
 		}
 		if in.captured(at, i) {

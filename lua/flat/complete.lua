@@ -216,7 +216,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -694,7 +694,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1078,7 +1078,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1456,7 +1456,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    must_write()
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -1506,7 +1506,7 @@ local function read_all(items, worker)
   return owned
 end
 local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  local jids, ran = {unpack(items)}, {unpack(items)}
   for i = 1, #items do
     jids[i], ran[i] = items[i].jid, items[i].ran
   end
@@ -1534,20 +1534,6 @@ local function by_queue(items)
     queues[i].jids, queues[i].ran = columns(queues[i].items)
   end
   return queues
-end
-local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  local before = string.format('%.17g', (now - keep_seconds))
-  local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    seldom1('prune', before, excess, 100 + #items)
-  end
 end
 local function any_dependents(items, more)
   local keys, n = {unpack(items)}, #items
@@ -1681,7 +1667,7 @@ local item = {
   key = false, retries = false, ran = false, state = false,
 }
 if given.result then
-  item.result = given.result -- seldom, and growing a table is expensive
+  item.result = given.result
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -1845,8 +1831,21 @@ repeat
     end
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800),
-      finite(config[2], 50000))
+    repeat
+      local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
+      local completed, scored = prefix .. 'completed', {unpack(items)}
+      for i = 1, #items do
+        scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+      end
+      if type(try('zadd', completed, unpack(scored))) == 'table' then
+        break
+      end
+      local before = string.format('%.17g', (now - keep_seconds))
+      local excess = call('zcard', completed) - keep_count
+      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        seldom1('prune', before, excess, 100 + #items)
+      end
+    until true
     do
       local items, special = finished, special
       local queue, suffix

@@ -253,7 +253,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -578,7 +578,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -913,7 +913,7 @@ if action == 'on' then
     end
     local failed = seldom1('link', jid, others, {})
     if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+      call('sadd', failed.key, failed.member)
     end
     if watches then
       seldom1('watch', jid, job_ended)

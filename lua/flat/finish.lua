@@ -258,7 +258,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -676,7 +676,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -960,7 +960,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1338,7 +1338,7 @@ end
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    must_write()
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -1388,7 +1388,7 @@ local function read_all(items, worker)
   return owned
 end
 local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  local jids, ran = {unpack(items)}, {unpack(items)}
   for i = 1, #items do
     jids[i], ran[i] = items[i].jid, items[i].ran
   end
@@ -1416,20 +1416,6 @@ local function by_queue(items)
     queues[i].jids, queues[i].ran = columns(queues[i].items)
   end
   return queues
-end
-local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  local before = string.format('%.17g', (now - keep_seconds))
-  local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    seldom1('prune', before, excess, 100 + #items)
-  end
 end
 local function any_dependents(items, more)
   local keys, n = {unpack(items)}, #items
@@ -1595,8 +1581,21 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], 604800),
-      finite(config[2], 50000))
+    repeat
+      local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
+      local completed, scored = prefix .. 'completed', {unpack(items)}
+      for i = 1, #items do
+        scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+      end
+      if type(try('zadd', completed, unpack(scored))) == 'table' then
+        break
+      end
+      local before = string.format('%.17g', (now - keep_seconds))
+      local excess = call('zcard', completed) - keep_count
+      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        seldom1('prune', before, excess, 100 + #items)
+      end
+    until true
     do
       local items, special = finished, special
       local queue, suffix
@@ -1852,12 +1851,6 @@ end
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
 end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
@@ -1903,7 +1896,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2036,6 +2029,20 @@ local function mark_exhausted(jid, queue, group, failure, cap)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
+end
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {unpack(items)}
+  for i = 1, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
+  local before = string.format('%.17g', (now - keep_seconds))
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    seldom1('prune', before, excess, 100 + #items)
+  end
 end
 local function read_owned(area, item, worker)
   local key = (prefix .. 'j:' .. item.jid)
@@ -2185,7 +2192,13 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
-    note_filled(queue) -- its own queue had a lock, so that it was not empty
+    do
+      local queue, known = queue
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
   end
   wake_for(queue, item.delay)
 end
@@ -2249,7 +2262,7 @@ else
   complete(worker, seldom2('to_complete', items))
   seldom2('give', items)
 end
-local outcomes = {unpack(items)} -- has its size at once
+local outcomes = {unpack(items)}
 for i = 1, n do
   local item = items[i]
   if item.problem then

@@ -177,7 +177,7 @@ local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
 local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
-  call('zadd', locks, text, jid) -- the same error, for the caller
+  call('zadd', locks, text, jid)
 end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)

@@ -243,7 +243,7 @@ end
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -274,7 +274,7 @@ local function last_put(entries)
       happened = {}
     until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
-      return happened[3].q or happened[3].queue -- reqless says queue
+      return happened[3].q or happened[3].queue
     end
   end
 end

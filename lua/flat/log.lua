@@ -118,7 +118,7 @@ end
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -177,7 +177,7 @@ if not job[1] then
   end
 end
 local list, text = (prefix .. 'j:' .. jid) .. '-history', entry(now, cjson.encode(message), data)
-call('llen', list) -- fails before anything is written, or not at all
+call('llen', list)
 do
   local jid, text = jid, job[2]
   if text then
@@ -185,6 +185,6 @@ do
   end
 end
 if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
-  call('rpush', list, text) -- the same error, for the caller
+  call('rpush', list, text)
 end
 

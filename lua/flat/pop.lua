@@ -103,13 +103,6 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 
 
 
@@ -183,6 +176,13 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
@@ -202,7 +202,7 @@ end
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -306,6 +306,13 @@ local function names_of(text)
     end
   end
   return found
+end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -481,7 +488,7 @@ local function bring_due(queue, recur, scheduled, limit)
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -956,7 +963,7 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
@@ -997,7 +1004,16 @@ local function lock(queue, jids, worker, settings, show, out)
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+      local popped
+      repeat
+        local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
+        local text = '[' .. string.format('%d', at) .. ',' .. what
+        if details then
+          popped = text .. ',' .. details .. ']'
+          break
+        end
+        popped = text .. ']'
+      until true
       local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
       local n, count = 0, #jids
       for i = 1, count do
@@ -1265,7 +1281,7 @@ do
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
-    tracked = true, -- some jobs may be
+    tracked = true,
   }
 end
 if lock_for then

@@ -13,13 +13,6 @@
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 
 local stamp = ARGV[1]
 local now
@@ -46,6 +39,13 @@ end
 
 
 local function bring_due(queue, recur, scheduled, limit)
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -204,7 +204,7 @@ end
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -213,19 +213,38 @@ end
   end
 end
 
+local function size(queue, part)
+  do
+    local text, default = try('zcard', (prefix .. 'q:' .. queue .. '-' .. part)), 0
+    local n = tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
 local function counts(queue)
   if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
+  local stalled
+  repeat
+    local text, default = try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0
+    local n = tonumber(text)
+    if n and n - n == 0 then
+      stalled = n
+      break
+    end
+    stalled = default
+  until true
   return cjson.encode({
     name = queue,
-    waiting = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0),
+    waiting = size(queue, 'work'),
     stalled = stalled,
-    running = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0) - stalled,
-    scheduled = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0),
-    depends = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0),
-    recurring = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0),
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled'),
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end

@@ -124,7 +124,7 @@ do
   end
   worker = text
 end
-local heartbeats = {} -- by queue
+local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
   local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')

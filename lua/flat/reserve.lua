@@ -35,13 +35,12 @@
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
@@ -119,13 +118,6 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local seldom1
 
 
@@ -152,7 +144,7 @@ local function read_settings(queue)
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
-    tracked = true, -- some jobs may be
+    tracked = true,
   }
 end
 local function allowed(queue, max_concurrency, wanted)
@@ -237,6 +229,13 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -264,7 +263,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -438,7 +437,7 @@ local function bring_due(queue, recur, scheduled, limit)
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -909,6 +908,13 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  local text = '[' .. string.format('%d', at) .. ',' .. what
+  if details then
+    return text .. ',' .. details .. ']'
+  end
+  return text .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -936,7 +942,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -950,143 +956,10 @@ local function adopt_before(jid, text, recorded, cap)
     record((prefix .. 'j:' .. jid), recorded, cap)
   end
 end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
-      local n, count = 0, #jids
-      for i = 1, count do
-        local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        if job[1] or not job.err and call('exists', key) == 1 then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
-  end
-end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
@@ -1221,7 +1094,7 @@ local function others_idle()
   if #others == 0 then
     return false
   end
-  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  local flags = try('smismember', idle, unpack(others))
   for i = 1, #others do
     if flags[i] ~= 0 then
       return true
@@ -1234,7 +1107,9 @@ if ahead > 0 and not (special and others_idle()) then
   limit = count + ahead
 end
 if #queues > 1 or limit == 0 then
-  must_write() -- else the commands tried below would find no jobs
+  do
+    call('del', prefix .. 'x:none')
+  end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 local function pass_on()
@@ -1306,7 +1181,7 @@ end
 if limit == 0 then
   return {cursor, '0', '', become_busy()}
 end
-local settings = {} -- of the queues that have been opened
+local settings = {}
 local take = #queues == 1 and call or try
 local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
 local filled = none
@@ -1328,7 +1203,7 @@ local function open_one(i, n)
   end
   settings[i] = read_settings(queue)
   if settings[i].max_concurrency > 0 then
-    limit = count -- a job that waits for its worker would count as running
+    limit = count
   end
   local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
   if wanted == 0 then
@@ -1390,7 +1265,16 @@ local function lock_from(i, jids, out)
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
           local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
+          local popped
+          repeat
+            local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
+            local text = '[' .. string.format('%d', at) .. ',' .. what
+            if details then
+              popped = text .. ',' .. details .. ']'
+              break
+            end
+            popped = text .. ']'
+          until true
           local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
           local n, count = 0, #jids
           for i = 1, count do
@@ -1584,7 +1468,7 @@ local function take_turns(have, more, out)
   return #turns - (#out - before)
 end
   local first, opened = cursor, 0
-  local more = {} -- how many jobs may still be taken from each opened queue
+  local more = {}
   repeat
     local have, ready = {}, 0
     for turn = 1, #queues do
@@ -1675,13 +1559,13 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
+      try('srem', idle, gone[i])
     end
   end
 end
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
-    wake(claim) -- before this worker itself can be woken for it
+    wake(claim)
   end
   for i = 1, #queues do
     wait_for(queues[i])
@@ -1689,13 +1573,6 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
-end
-local function take_all(out)
-  if order == 'ordered' then
-    take_ordered(out)
-  else
-    seldom2('take_round_robin', out)
-  end
 end
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
@@ -1722,11 +1599,25 @@ if several then
     end
   end
 end
-take_all(out)
+do
+  local out = out
+  if order == 'ordered' then
+    take_ordered(out)
+  else
+    seldom2('take_round_robin', out)
+  end
+end
 local news = #found_empty
 if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
-  take_all(out) -- before the worker becomes idle
+  do
+    local out = out
+    if order == 'ordered' then
+      take_ordered(out)
+    else
+      seldom2('take_round_robin', out)
+    end
+  end
 end
 if several and news > 0 then
   do

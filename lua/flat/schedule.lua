@@ -142,19 +142,6 @@ local function count_existing(keys)
 end
 
 
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
 
 
 
@@ -222,142 +209,6 @@ end
 
 
 
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 1 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
-        do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              try('publish', prefix .. 'x:queues', queue)
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom1('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
-        end
-      end
-    end
-  end
-  if watching then
-    seldom1('watch_all', in_order)
-  end
-  return refused
-end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
 local area, text = ...
@@ -376,6 +227,19 @@ end
   return check_dependencies(area, names(area, 'depends', text), 1)
 elseif which == 'wake_for' then
 local queue, delay = ...
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
   return delay < 3600 and wake(queue)
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
@@ -407,6 +271,19 @@ elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -525,7 +402,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -823,7 +700,7 @@ end
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
     elseif item.checked ~= 'new' or item.holder then
       refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
@@ -836,7 +713,7 @@ end
   for _, item in ipairs(in_order) do
     local failed = link(item.jid, item.others, added)
     if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+      call('sadd', failed.key, failed.member)
     end
   end
   for _, item in ipairs(in_order) do
@@ -981,7 +858,7 @@ local function move_history(jid, text)
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1429,7 +1306,144 @@ repeat
   }
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
+  local found
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = (prefix .. 'j:' .. item.jid)
+      item.key, keys[i] = key, key
+      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    keys[#keys + 1] = prefix .. 'x:idle'
+    keys[#keys + 1] = prefix .. 'tracked'
+    keys[#keys + 1] = prefix .. 'x:empty'
+    local existing, tracked, known_empty = count_existing(keys), false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local refused
+    if not plain then
+      refused = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 1 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          local work = {}
+          for i = 1, #group do
+            group[i].state = place(queue, group[i], work)
+          end
+          do
+            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+              local stored_tags = '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if #tags > 0 then
+                seldom1('add_tags', item.jid, tags, 1)
+                stored_tags = cjson.encode(tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', stored_tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching then
+      seldom1('watch_all', in_order)
+    end
+    found = refused
+  end
   if found and found[1] then
     reply = {found[1][2], found[1][3]}
     break

@@ -102,7 +102,7 @@ end
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', (prefix .. 'j:' .. jid), 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -152,7 +152,7 @@ for i = 2, #ARGV do
       error(area .. '(): ' .. message)
     end
   end
-  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
+  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work'))
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid
