@@ -71,20 +71,19 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function lock_time(own, general)
@@ -93,6 +92,9 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function take_work(run, queue, limit)
   local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
@@ -143,20 +145,13 @@ local function list_of(text)
   end
   return {}
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -273,13 +268,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -971,16 +959,7 @@ local function lock(queue, jids, worker, settings, show, out)
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped
-      repeat
-        local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
-        local text = '[' .. string.format('%d', at) .. ',' .. what
-        if details then
-          popped = text .. ',' .. details .. ']'
-          break
-        end
-        popped = text .. ']'
-      until true
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
       local n, count = 0, #jids
       for i = 1, count do
@@ -1309,6 +1288,26 @@ elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local none = {}
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'wake_for' then
+local queue, delay = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -1316,180 +1315,6 @@ local function finite(text, default)
   end
   return default
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
-  end
-end
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local claiming, watching = false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1514,6 +1339,13 @@ local key, delay, means_none = ...
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -1532,8 +1364,31 @@ end
   end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -1645,13 +1500,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1988,6 +1846,26 @@ end
     end
   end
   return refused
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -2013,6 +1891,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -2094,6 +1979,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -2104,10 +1992,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2422,10 +2310,103 @@ end
       watch(items[i].jid, job_ended)
     end
   end
-elseif which == 'read_rare' then
-local given, checked = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -2481,6 +2462,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -2493,10 +2475,39 @@ end
   end
   return more_fields(given.backoff, given.o)
 end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+end
 end
 do
   local at = 2
-  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at + 1]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local item
   do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
@@ -2508,8 +2519,27 @@ do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -2526,23 +2556,58 @@ do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom1('add_given', job, given)
+    end
+    item = job
   end
   local items = {item}
   local found
@@ -2553,19 +2618,26 @@ do
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
-      item.key, keys[i] = key, key
+      item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
-    keys[#keys + 1] = prefix .. 'x:idle'
-    keys[#keys + 1] = prefix .. 'tracked'
-    keys[#keys + 1] = prefix .. 'x:empty'
-    local existing, tracked, known_empty = count_existing(keys), false, false
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
@@ -2583,27 +2655,60 @@ do
           local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
-          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          local work = {}
-          for i = 1, #group do
-            group[i].state = place(queue, group[i], work)
-          end
           do
-            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score
+                if item.priority or not first then
+                  score = seldom1('fractional_score', n, item.priority)
+                else
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
             end
           end
           for i = 1, #group do
             local item = group[i]
             do
               local queue, item, text = queue, item, text
-              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-              local stored_tags = '[]'
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
@@ -2611,16 +2716,16 @@ do
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
-              if #tags > 0 then
-                seldom1('add_tags', item.jid, tags, 1)
-                stored_tags = cjson.encode(tags)
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
               end
               call('hset', key,
                 'jid', item.jid,
                 'klass', item.klass,
                 'data', item.data,
                 'priority', item.priority or '0',
-                'tags', stored_tags,
+                'tags', tags,
                 'state', item.state,
                 'worker', '',
                 'expires', '0',
@@ -2644,7 +2749,8 @@ do
           end
           do
             local queue = queue
-            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
               try('zrem', prefix .. 'x:queues', queue)
               do
                 local queue = queue
@@ -2694,22 +2800,6 @@ end
 elseif command == 'complete' then
 local none = {}
 local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
@@ -2727,27 +2817,22 @@ local function count_existing(keys)
   end
   return count
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -2853,10 +2938,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3324,10 +3409,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3581,7 +3666,8 @@ local function note_filled(queue, known)
   end
 end
 local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue
@@ -3711,10 +3797,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4236,7 +4322,25 @@ do
   queue = text
 end
 local data = ARGV[5]
-local given = options('Complete', 6, #ARGV)
+local given
+repeat
+  local area, first, last = 'Complete', 6, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 if not given.checked then
   do
     local area, name, text = 'Complete', 'data', data
@@ -4540,20 +4644,19 @@ local function write_first(...)
   end
   return reply
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
 local function finite(text, default)
@@ -4749,20 +4852,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function not_owned(area, jid, owner, state, worker, time, since)
@@ -4855,19 +4957,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4969,11 +5067,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -5442,28 +5536,23 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -5814,10 +5903,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -6186,20 +6275,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 seldom1 = function(which, ...)
@@ -6323,11 +6411,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -6347,10 +6431,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -6826,20 +6910,19 @@ elseif command == 'config.set' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
@@ -6900,20 +6983,19 @@ elseif command == 'config.unset' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
@@ -6974,20 +7056,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -7057,20 +7138,19 @@ local prefix = KEYS[1]
 local try = redis.pcall
 local none = {}
 local seldom1
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 seldom1 = function(which, ...)
 if which == 'check_dependencies' then
@@ -7234,11 +7314,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -7258,10 +7334,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7556,11 +7632,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -7580,10 +7652,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8121,28 +8193,23 @@ local function count_existing(keys)
   end
   return count
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -8248,10 +8315,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8660,10 +8727,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8817,7 +8884,8 @@ local function note_filled(queue, known)
   end
 end
 local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue
@@ -8947,10 +9015,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9740,9 +9808,9 @@ local function read_dependencies(area, text)
   return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
-  local given = {}
+  local found = {}
   if last < first then
-    return given
+    return found
   end
   if (last - first) % 2 == 0 or last > #ARGV then
     do
@@ -9751,9 +9819,9 @@ local function options(area, first, last)
     end
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  return given
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -9882,10 +9950,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10330,19 +10398,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10514,20 +10578,19 @@ local function required(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function holder_of(name)
 local try = redis.pcall
@@ -10612,20 +10675,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -10657,11 +10719,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -11000,27 +11058,19 @@ local function required(area, name, text)
   end
   return text
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function record(key, text, cap)
@@ -11068,13 +11118,16 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11144,7 +11197,7 @@ if not job[1] then
     error(area .. '(): ' .. message)
   end
 end
-local list, text = (prefix .. 'j:' .. jid) .. '-history', entry(now, cjson.encode(message), data)
+local list, text = (prefix .. 'j:' .. jid) .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
 call('llen', list)
 do
   local jid, text = jid, job[2]
@@ -11198,19 +11251,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11448,20 +11497,19 @@ local function whole(area, name, text)
   end
   return count
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -11494,19 +11542,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11568,11 +11612,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -11901,20 +11941,19 @@ local function finite(text, default)
   return default
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function lock_time(own, general)
@@ -11923,6 +11962,9 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -11962,20 +12004,13 @@ local function list_of(text)
   end
   return {}
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -12288,16 +12323,7 @@ do
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
       local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped
-      repeat
-        local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
-        local text = '[' .. string.format('%d', at) .. ',' .. what
-        if details then
-          popped = text .. ',' .. details .. ']'
-          break
-        end
-        popped = text .. ']'
-      until true
+      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
       local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
       local n, count = 0, #jids
       for i = 1, count do
@@ -12476,25 +12502,26 @@ if state == 'stalled' then
 end
 return priority
 elseif command == 'put.many' then
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function whole(area, name, text)
   local count
   do
     local area, name, text = area, name, text
-    local value = number(area, name, text)
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
     if value % 1 ~= 0 or math.abs(value) > 2147483647 then
       do
         local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -12511,86 +12538,29 @@ local function whole(area, name, text)
   end
   return count
 end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
-  end
-end
 local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'wake_for' then
+local queue, delay = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -12598,89 +12568,6 @@ local function finite(text, default)
   end
   return default
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local claiming, watching = false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -12705,6 +12592,13 @@ local key, delay, means_none = ...
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -12723,6 +12617,29 @@ end
   end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -12836,13 +12753,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -13179,6 +13099,26 @@ end
     end
   end
   return refused
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -13204,6 +13144,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -13285,6 +13232,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -13295,10 +13245,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -13613,10 +13563,103 @@ end
       watch(items[i].jid, job_ended)
     end
   end
-elseif which == 'read_rare' then
-local given, checked = ...
+elseif which == 'add_given' then
+local item, given = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -13672,6 +13715,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -13683,6 +13727,17 @@ end
     given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 local items, seen = {}, {}
@@ -13703,7 +13758,25 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue = named('Queue', 'queue', ARGV[at])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -13720,8 +13793,27 @@ while at <= #ARGV do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -13738,23 +13830,58 @@ while at <= #ARGV do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom1('add_given', job, given)
+    end
+    item = job
   end
   if seen[item.jid] then
     do
@@ -13782,19 +13909,26 @@ if n > 0 then
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
-      item.key, keys[i] = key, key
+      item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
-    keys[#keys + 1] = prefix .. 'x:idle'
-    keys[#keys + 1] = prefix .. 'tracked'
-    keys[#keys + 1] = prefix .. 'x:empty'
-    local existing, tracked, known_empty = count_existing(keys), false, false
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
@@ -13812,27 +13946,60 @@ if n > 0 then
           local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
-          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          local work = {}
-          for i = 1, #group do
-            group[i].state = place(queue, group[i], work)
-          end
           do
-            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score
+                if item.priority or not first then
+                  score = seldom1('fractional_score', n, item.priority)
+                else
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
             end
           end
           for i = 1, #group do
             local item = group[i]
             do
               local queue, item, text = queue, item, text
-              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-              local stored_tags = '[]'
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
@@ -13840,16 +14007,16 @@ if n > 0 then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
-              if #tags > 0 then
-                seldom1('add_tags', item.jid, tags, 1)
-                stored_tags = cjson.encode(tags)
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
               end
               call('hset', key,
                 'jid', item.jid,
                 'klass', item.klass,
                 'data', item.data,
                 'priority', item.priority or '0',
-                'tags', stored_tags,
+                'tags', tags,
                 'state', item.state,
                 'worker', '',
                 'expires', '0',
@@ -13873,7 +14040,8 @@ if n > 0 then
           end
           do
             local queue = queue
-            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
               try('zrem', prefix .. 'x:queues', queue)
               do
                 local queue = queue
@@ -13943,20 +14111,19 @@ elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
@@ -13989,11 +14156,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -14267,36 +14430,19 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -14389,7 +14535,25 @@ if interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local given = options('Recur', 9, #ARGV)
+local given
+repeat
+  local area, first, last = 'Recur', 9, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
@@ -14418,7 +14582,8 @@ call('hset', (prefix .. 'r:' .. jid),
   'backlog', backlog)
 do
   local queue = queue
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue
@@ -14666,20 +14831,19 @@ local function number(area, name, text)
   end
   return n
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -14724,9 +14888,9 @@ local numeric = {priority = true, interval = true, retries = true, backlog = tru
 local changes
 repeat
   local area, first, last = 'Recur', 3, #ARGV
-  local given = {}
+  local found = {}
   if last < first then
-    changes = given
+    changes = found
     break
   end
   if (last - first) % 2 == 0 or last > #ARGV then
@@ -14736,9 +14900,9 @@ repeat
     end
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  changes = given
+  changes = found
 until true
 for option, value in pairs(changes) do
   if numeric[option] then
@@ -14797,7 +14961,8 @@ if changes.queue or changes.interval then
   if changes.queue then
     do
       local queue = target
-      if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+      local queues = prefix .. 'queues'
+      if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
         try('zrem', prefix .. 'x:queues', queue)
         do
           local queue = queue
@@ -14857,20 +15022,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 seldom1 = function(which, ...)
@@ -14906,19 +15070,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -15110,20 +15270,19 @@ local function write_first(...)
   end
   return reply
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
 local function finite(text, default)
@@ -15263,13 +15422,6 @@ elseif command == 'requeue' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function required(area, name, text)
   if not text then
     local words = {
@@ -15282,168 +15434,36 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
 local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
 end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
 local claiming, watching = false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
 seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
+if which == 'wake_for' then
 local queue, delay = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -15468,6 +15488,13 @@ local key, delay, means_none = ...
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -15486,8 +15513,31 @@ end
   end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -15599,13 +15649,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -15942,6 +15995,26 @@ end
     end
   end
   return refused
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -15967,6 +16040,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -16048,6 +16128,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -16058,10 +16141,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -16376,10 +16459,103 @@ end
       watch(items[i].jid, job_ended)
     end
   end
-elseif which == 'read_rare' then
-local given, checked = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -16435,6 +16611,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -16446,6 +16623,17 @@ end
     given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -16468,8 +16656,27 @@ do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -16486,23 +16693,40 @@ do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    item = {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    local jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at])
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom1('add_given', job, given)
+    end
+    item = job
   end
   local items = {item}
   local found
@@ -16513,19 +16737,26 @@ do
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
-      item.key, keys[i] = key, key
+      item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
-    keys[#keys + 1] = prefix .. 'x:idle'
-    keys[#keys + 1] = prefix .. 'tracked'
-    keys[#keys + 1] = prefix .. 'x:empty'
-    local existing, tracked, known_empty = count_existing(keys), false, false
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
@@ -16543,27 +16774,60 @@ do
           local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
-          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          local work = {}
-          for i = 1, #group do
-            group[i].state = place(queue, group[i], work)
-          end
           do
-            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score
+                if item.priority or not first then
+                  score = seldom1('fractional_score', n, item.priority)
+                else
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
             end
           end
           for i = 1, #group do
             local item = group[i]
             do
               local queue, item, text = queue, item, text
-              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-              local stored_tags = '[]'
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
@@ -16571,16 +16835,16 @@ do
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
-              if #tags > 0 then
-                seldom1('add_tags', item.jid, tags, 1)
-                stored_tags = cjson.encode(tags)
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
               end
               call('hset', key,
                 'jid', item.jid,
                 'klass', item.klass,
                 'data', item.data,
                 'priority', item.priority or '0',
-                'tags', stored_tags,
+                'tags', tags,
                 'state', item.state,
                 'worker', '',
                 'expires', '0',
@@ -16604,7 +16868,8 @@ do
           end
           do
             local queue = queue
-            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
               try('zrem', prefix .. 'x:queues', queue)
               do
                 local queue = queue
@@ -16709,20 +16974,19 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -16730,6 +16994,9 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_settings(queue)
@@ -16822,13 +17089,6 @@ local function names_of(text)
   end
   return found
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -16839,10 +17099,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17501,13 +17761,6 @@ local function list_of(text)
   end
   return {}
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -17518,10 +17771,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17857,16 +18110,7 @@ local function lock_from(i, jids, out)
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
           local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped
-          repeat
-            local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
-            local text = '[' .. string.format('%d', at) .. ',' .. what
-            if details then
-              popped = text .. ',' .. details .. ']'
-              break
-            end
-            popped = text .. ']'
-          until true
+          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
           local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
           local n, count = 0, #jids
           for i = 1, count do
@@ -18286,6 +18530,26 @@ elseif command == 'schedule' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local none = {}
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'wake_for' then
+local queue, delay = ...
 local function finite(text, default)
   local n = tonumber(text)
   if n and n - n == 0 then
@@ -18293,180 +18557,6 @@ local function finite(text, default)
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
-  end
-end
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
-local claiming, watching = false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -18491,6 +18581,13 @@ local key, delay, means_none = ...
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -18509,8 +18606,31 @@ end
   end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -18622,13 +18742,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -18965,6 +19088,26 @@ end
     end
   end
   return refused
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -18990,6 +19133,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -19071,6 +19221,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -19081,10 +19234,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -19399,10 +19552,103 @@ end
       watch(items[i].jid, job_ended)
     end
   end
-elseif which == 'read_rare' then
-local given, checked = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -19458,6 +19704,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -19469,6 +19716,17 @@ end
     given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 local id
@@ -19485,18 +19743,60 @@ do
   end
   id = text
 end
-local due = number('Schedule', 'due', ARGV[3])
+local due
+do
+  local area, name, text = 'Schedule', 'due', ARGV[3]
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  due = n
+end
 if due > now then
   return 0
 end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
+local last
+repeat
+  local text, default = call('hget', prefix .. 'x:schedules', id)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    last = n
+    break
+  end
+  last = default
+until true
 if last and last >= due and last <= now + 60 then
   return nil
 end
 local reply
 repeat
   local at = 4
-  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at + 1]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local item
   do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
@@ -19508,8 +19808,27 @@ repeat
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -19526,23 +19845,58 @@ repeat
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom1('add_given', job, given)
+    end
+    item = job
   end
   local items = {item}
   local found
@@ -19553,19 +19907,26 @@ repeat
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
-      item.key, keys[i] = key, key
+      item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
-    keys[#keys + 1] = prefix .. 'x:idle'
-    keys[#keys + 1] = prefix .. 'tracked'
-    keys[#keys + 1] = prefix .. 'x:empty'
-    local existing, tracked, known_empty = count_existing(keys), false, false
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
@@ -19583,27 +19944,60 @@ repeat
           local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
-          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          local work = {}
-          for i = 1, #group do
-            group[i].state = place(queue, group[i], work)
-          end
           do
-            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score
+                if item.priority or not first then
+                  score = seldom1('fractional_score', n, item.priority)
+                else
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
             end
           end
           for i = 1, #group do
             local item = group[i]
             do
               local queue, item, text = queue, item, text
-              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-              local stored_tags = '[]'
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
@@ -19611,16 +20005,16 @@ repeat
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
-              if #tags > 0 then
-                seldom1('add_tags', item.jid, tags, 1)
-                stored_tags = cjson.encode(tags)
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
               end
               call('hset', key,
                 'jid', item.jid,
                 'klass', item.klass,
                 'data', item.data,
                 'priority', item.priority or '0',
-                'tags', stored_tags,
+                'tags', tags,
                 'state', item.state,
                 'worker', '',
                 'expires', '0',
@@ -19644,7 +20038,8 @@ repeat
           end
           do
             local queue = queue
-            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
               try('zrem', prefix .. 'x:queues', queue)
               do
                 local queue = queue
@@ -19697,20 +20092,19 @@ return reply
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local id
 do
@@ -19766,20 +20160,19 @@ local function number(area, name, text)
   end
   return n
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function day_of(at)
   return at - at % 86400
@@ -20013,20 +20406,19 @@ local function array(list)
   return cjson.encode(list)
 end
 local seldom1
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 seldom1 = function(which, ...)
 if which == 'names_of' then
@@ -20203,27 +20595,22 @@ elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 seldom1 = function(which, ...)
@@ -20267,10 +20654,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20406,20 +20793,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -20467,19 +20853,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20672,20 +21054,19 @@ end
 elseif command == 'tracked' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local keep
 repeat
@@ -20751,20 +21132,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -20777,11 +21157,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
@@ -20837,10 +21213,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21103,20 +21479,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -21129,11 +21504,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
@@ -21189,10 +21560,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21410,20 +21781,19 @@ local function finite(text, default)
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -21436,11 +21806,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
@@ -21496,10 +21862,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21717,20 +22083,19 @@ return jid
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local try = redis.pcall
@@ -21796,20 +22161,19 @@ elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
@@ -21925,20 +22289,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then

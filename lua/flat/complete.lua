@@ -11,27 +11,11 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
 --          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrem zscore
+--          zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
 
 local none = {}
 local seldom1
 
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -52,20 +36,19 @@ local function count_existing(keys)
   return count
 end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -79,11 +62,7 @@ end
 
 
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 
 
@@ -199,10 +178,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -677,10 +656,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -934,7 +913,8 @@ local function note_filled(queue, known)
   end
 end
 local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue
@@ -1061,10 +1041,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1587,7 +1567,25 @@ do
   queue = text
 end
 local data = ARGV[5]
-local given = options('Complete', 6, #ARGV)
+local given
+repeat
+  local area, first, last = 'Complete', 6, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 if not given.checked then
   do
     local area, name, text = 'Complete', 'data', data

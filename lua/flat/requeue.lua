@@ -8,18 +8,11 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
 --          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zscore
+--          zpopmin zrangebyscore zrank zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 
 local function required(area, name, text)
   if not text then
@@ -33,112 +26,29 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
 local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
 
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
+local seldom1
 
 
 
@@ -148,13 +58,6 @@ end
 
 
 
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 
 
 
@@ -168,62 +71,20 @@ end
 
 local claiming, watching = false, false
 
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
-  end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
-end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
-end
+
 
 
 
 seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
+if which == 'wake_for' then
 local queue, delay = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -248,6 +109,13 @@ local key, delay, means_none = ...
   end
 elseif which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -266,8 +134,31 @@ end
   end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -379,13 +270,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -722,6 +616,26 @@ end
     end
   end
   return refused
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -747,6 +661,13 @@ local function write_first(...)
     return try(...)
   end
   return reply
+end
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -828,6 +749,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -838,10 +762,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1156,10 +1080,103 @@ end
       watch(items[i].jid, job_ended)
     end
   end
-elseif which == 'read_rare' then
-local given, checked = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -1215,6 +1232,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -1226,6 +1244,17 @@ end
     given.watches = read_policy('Put', given.o)
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 
@@ -1249,8 +1278,27 @@ do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -1267,23 +1315,40 @@ do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    item = {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    local jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at])
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom1('add_given', job, given)
+    end
+    item = job
   end
   local items = {item}
   local found
@@ -1294,19 +1359,26 @@ do
         error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
       end
     end
-    local keys, plain, idle = {}, #groups == 1 and not claiming, false
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = (prefix .. 'j:' .. item.jid)
-      item.key, keys[i] = key, key
+      item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
-    keys[#keys + 1] = prefix .. 'x:idle'
-    keys[#keys + 1] = prefix .. 'tracked'
-    keys[#keys + 1] = prefix .. 'x:empty'
-    local existing, tracked, known_empty = count_existing(keys), false, false
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
     if existing > 0 then
       idle = call('exists', prefix .. 'x:idle') == 1
       tracked = call('exists', prefix .. 'tracked') == 1
@@ -1324,27 +1396,60 @@ do
           local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
-          local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 1 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
           end
-          local work = {}
-          for i = 1, #group do
-            group[i].state = place(queue, group[i], work)
-          end
           do
-            local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score
+                if item.priority or not first then
+                  score = seldom1('fractional_score', n, item.priority)
+                else
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
             end
           end
           for i = 1, #group do
             local item = group[i]
             do
               local queue, item, text = queue, item, text
-              local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-              local stored_tags = '[]'
+              local key, retries, tags = item.key, item.retries or '5', '[]'
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
@@ -1352,16 +1457,16 @@ do
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
-              if #tags > 0 then
-                seldom1('add_tags', item.jid, tags, 1)
-                stored_tags = cjson.encode(tags)
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
               end
               call('hset', key,
                 'jid', item.jid,
                 'klass', item.klass,
                 'data', item.data,
                 'priority', item.priority or '0',
-                'tags', stored_tags,
+                'tags', tags,
                 'state', item.state,
                 'worker', '',
                 'expires', '0',
@@ -1385,7 +1490,8 @@ do
           end
           do
             local queue = queue
-            if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
               try('zrem', prefix .. 'x:queues', queue)
               do
                 local queue = queue

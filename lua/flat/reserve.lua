@@ -91,20 +91,19 @@ local function whole(area, name, text)
 end
 local none = {}
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -118,6 +117,9 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local seldom1
 
 
@@ -229,13 +231,6 @@ local function names_of(text)
   end
   return found
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -246,10 +241,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -908,13 +903,6 @@ local function list_of(text)
   end
   return {}
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if type(length) == 'number' and length > 2 and (not cap or length > cap) then
@@ -925,10 +913,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1265,16 +1253,7 @@ local function lock_from(i, jids, out)
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
           local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped
-          repeat
-            local at, what, details = now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}'
-            local text = '[' .. string.format('%d', at) .. ',' .. what
-            if details then
-              popped = text .. ',' .. details .. ']'
-              break
-            end
-            popped = text .. ']'
-          until true
+          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
           local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
           local n, count = 0, #jids
           for i = 1, count do

@@ -6,11 +6,7 @@
 
 -- The text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 
 -- The maximum number of entries of a job; 0 or less means no limit.

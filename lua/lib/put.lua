@@ -234,7 +234,7 @@ end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
 -- microsecond, or the smallest difference that a score of their size can express.
-local function apart(priority)
+local function apart(priority) -- cold
   if priority == 0 then
     return 0.000001
   end
@@ -242,56 +242,69 @@ local function apart(priority)
   return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
 end
 
--- The score of the nth job that a call puts into work, from 0. Of most jobs it is written digit by
--- digit, because formatting a fraction is expensive: they have no priority, and stamp has ten digits
--- and six decimals.
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+-- The score of a job that is put now without a priority, digit by digit, because formatting a
+-- fraction is expensive; nil unless stamp has ten digits and six decimals.
+local function score_text()
+  if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+    return '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
   end
+end
+
+-- The score of the nth job that a call puts into work, from 0, as a fraction.
+local function fractional_score(n, priority) -- cold
   if n == 0 then
     return work_score(now, priority)
   end
   return work_score(now + n * apart(finite(priority, 0)), priority)
 end
 
--- Adds a job to where it goes. If it can be popped at once, appends its score and jid to work.
--- Returns its state.
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
-    return 'scheduled'
+-- Adds the jobs of a queue to where they go, those that can be popped at once as the first write if
+-- there are no others. Sets their states.
+local function place_all(queue, group)
+  local first = score_text()
+  local digits = first and #group > 1 and string.sub(first, 4) + 0
+  local work, n = none, 0
+  for i = 1, #group do
+    local item = group[i]
+    if item.waits then
+      call('zadd', queue_key(queue, 'depends'), stamp, item.jid)
+      item.state = 'depends'
+    elseif item.delay > 0 then
+      call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
+      item.state = 'scheduled'
+    else
+      local score
+      if item.priority or not first then
+        score = fractional_score(n, item.priority)
+      else
+        score = n == 0 and first or string.format('-0.%016d', digits + n)
+      end
+      if n == 0 then
+        work = {score, item.jid} -- has its size at once
+      else
+        work[2 * n + 1], work[2 * n + 2] = score, item.jid
+      end
+      n = n + 1
+      item.state = 'waiting'
+    end
   end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
 -- Writes one job, and appends text to its history.
 local function write_job(queue, item, text)
-  local key, tags, retries = item.key, item.tags or none, item.retries or DEFAULT_RETRIES
-  local stored_tags = '[]'
+  local key, retries, tags = item.key, item.retries or DEFAULT_RETRIES, '[]'
   record(key, text)
-  if #tags > 0 then
-    add_tags(item.jid, tags, 1)
-    stored_tags = cjson.encode(tags)
+  if item.tags and #item.tags > 0 then
+    add_tags(item.jid, item.tags, 1)
+    tags = cjson.encode(item.tags)
   end
   call('hset', key,
     'jid', item.jid,
     'klass', item.klass,
     'data', item.data,
     'priority', item.priority or '0',
-    'tags', stored_tags,
+    'tags', tags,
     'state', item.state,
     'worker', '',
     'expires', '0',
@@ -326,16 +339,13 @@ end
 local function write_all(group, idle, tracked, known_empty)
   local queue = group[1].queue
   local quoted = cjson.encode(queue)
-  local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+  local details = '{"q":' .. quoted .. '}'
+  local text = entry(now, '"put"', details)
   local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
   if idle or ALWAYS_MARKED == 1 then -- see docs/wake.md
     first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
   end
-  local work = {}
-  for i = 1, #group do
-    group[i].state = place(queue, group[i], work)
-  end
-  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  place_all(queue, group)
   for i = 1, #group do
     local item = group[i]
     write_job(queue, item, text)
@@ -372,21 +382,20 @@ end
 -- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
+  -- none of them. The list has room for one job at once, because growing a table is expensive.
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
-    item.key, keys[i] = key, key
+    item.key, keys[i + 3] = key, key
     if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
-  -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
-  -- none of them.
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
+  local existing = count_existing(keys)
+  local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
@@ -425,16 +434,32 @@ local function read_rare(given, checked) -- cold
   return more_fields(given.backoff, given.o)
 end
 
+-- Adds the options of a put to its item.
+local function add_given(item, given) -- cold
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.o or given['if'] or given.backoff then
+    item.more = read_rare(given, item.checked)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+end
+
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
 -- that has checked the data says so, because parsing it is the most expensive part of putting a
--- large job.
+-- large job. Most say nothing else.
 local function read_put(queue, at, first, last, checked)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
   end
   local given = none
-  if last >= first then
+  if last == first + 1 and ARGV[first] == 'new' then
+    checked = 'new'
+  elseif last >= first then
     given = options('Put', first, last)
     checked = given.new and 'new' or checked or given.checked
   end
@@ -445,23 +470,26 @@ local function read_put(queue, at, first, last, checked)
   if ARGV[at + 3] ~= '0' then
     delay = number('Put', 'delay', ARGV[at + 3])
   end
+  local jid = named('Put', 'jid', ARGV[at])
   -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
   -- room without being there.
-  return {
+  local job = {
     queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
+    jid = jid,
     klass = klass,
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
+    depends = none,
+    more = none,
+    priority = false, retries = false, tags = false,
+    given = none,
     key = false, state = false, waits = false, old = false,
   }
+  if given ~= none then
+    add_given(job, given)
+  end
+  return job
 end
 
 -- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the jid
